@@ -8,11 +8,12 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
-	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -189,7 +190,7 @@ func childWait(w *pawl.ChildWait) *store.ChildWait {
 // passOnTo cancels the children of one parent, or those of one wait, until it has cancelled most
 // or more. It returns how many it cancelled. Children that other transactions lock are left out,
 // up to patience of them; then it ends with the error of a lock, and is to be called again.
-func (e *Engine) passOnTo(ctx context.Context, p *store.PassedOn, most, patience int) (n int, err error) {
+func (e *Engine) passOnTo(ctx context.Context, p *passedOn, most, patience int) (n int, err error) {
 	reason := "its parent " + p.TaskID + " was cancelled"
 	switch {
 	case p.Deletes:
@@ -303,7 +304,7 @@ func (e *Engine) cancelChild(ctx context.Context, call *pawl.TaskCall) error {
 // says that the task may be removed now. Otherwise it is removed after the other children.
 func (e *Engine) deleteChildren(ctx context.Context, c pawl.Caller, call pawl.TaskCall, by store.Deletion,
 	most *atomic.Int64) (gone bool, err error) {
-	p := store.PassedOn{Namespace: c.Namespace, TaskID: call.TaskID, Deletes: true}
+	p := passedOn{Namespace: c.Namespace, TaskID: call.TaskID, Deletes: true}
 	if !call.Force {
 		live, err := e.liveChild(ctx, &p)
 		if err == nil && live != "" {
@@ -329,8 +330,8 @@ func (e *Engine) deleteChildren(ctx context.Context, c pawl.Caller, call pawl.Ta
 }
 
 // liveChild returns a child that has not ended; "" = none.
-func (e *Engine) liveChild(ctx context.Context, p *store.PassedOn) (id string, err error) {
-	p = &store.PassedOn{Namespace: p.Namespace, TaskID: p.TaskID} // nothing is marked
+func (e *Engine) liveChild(ctx context.Context, p *passedOn) (id string, err error) {
+	p = &passedOn{Namespace: p.Namespace, TaskID: p.TaskID} // nothing is marked
 	for after := ""; ; {
 		var live []string
 		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
@@ -345,7 +346,7 @@ func (e *Engine) liveChild(ctx context.Context, p *store.PassedOn) (id string, e
 
 // deleteChildrenOf marks the children of a parent that have not ended, and deletes them, and the
 // children of these, at most as many as most says. gone says that none is left.
-func (e *Engine) deleteChildrenOf(ctx context.Context, p *store.PassedOn, reason string, held *heldChildren,
+func (e *Engine) deleteChildrenOf(ctx context.Context, p *passedOn, reason string, held *heldChildren,
 	most *atomic.Int64) (gone bool, err error) {
 	for after := ""; ; {
 		from := after
@@ -388,7 +389,7 @@ const deletesAtOnce = 8
 
 // deleteSome deletes children of a parent that is deleted, and the children of these. Those that have no
 // children are cancelled together, and then removed together.
-func (e *Engine) deleteSome(ctx context.Context, p *store.PassedOn, ids []string, reason string, held *heldChildren,
+func (e *Engine) deleteSome(ctx context.Context, p *passedOn, ids []string, reason string, held *heldChildren,
 	most *atomic.Int64) error {
 	c := pawl.CallerOf(ctx)
 	by := store.Deletion{Key: c.Key, Reason: reason, Bulk: e.origin.Bulk, Actor: actor(c, pawl.ActorUser, "")}

@@ -17,7 +17,7 @@ func (e *Engine) startConversation(d *draft, t *pawl.NewTask) error {
 		return pawl.Invalid("/reply", "is for a task of one item: others begin their messages themselves")
 	}
 	d.thread = t.Thread
-	row := store.NewMessage{
+	row := newMessage{
 		Namespace: d.task.Namespace,
 		TaskID:    d.task.ID,
 		Thread:    store.Text(t.Thread),
@@ -50,7 +50,7 @@ func (d *draft) writeMessages(ctx context.Context, tx store.Tx, now int64) error
 	if len(d.messages) == 0 {
 		return nil
 	}
-	return store.PutMessages(ctx, tx, now, d.messages)
+	return putMessages(ctx, tx, now, d.messages)
 }
 
 // setThread sets the thread that a task belongs to.

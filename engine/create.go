@@ -26,7 +26,7 @@ type draft struct {
 	plans    bool   // its only item is a plan item
 	ignores  bool   // failed items do not count when it settles
 	thread   string
-	messages []store.NewMessage
+	messages []newMessage
 	fork     *store.Fork // the checkpoints that it begins with; nil = none
 	staged   *staged     // what is in the database already; nil = nothing
 	hold     *hold       // the key that it is to have; nil = none

@@ -15,6 +15,15 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
+// The reads whose plans are examined.
+var (
+	ListKeys        = keysPage
+	ListPartsIn     = partsIn
+	ListProvenances = provenancesPage
+	ListWorkers     = workersPage
+	Monitored       = monitored
+)
+
 // Hears reports whether this process gets notices of other processes. It begins to
 // listen.
 func (e *Engine) Hears() bool {

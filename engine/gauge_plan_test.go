@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 )
@@ -42,7 +43,7 @@ func TestTheGaugeOfEffectsReadsFew(t *testing.T) {
 		}
 		err := p.Engine.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) error {
 			r := &recorder{Tx: tx}
-			gauges, err := store.Monitored(ctx, r, time.Now().UnixMicro())
+			gauges, err := engine.Monitored(ctx, r, time.Now().UnixMicro())
 			if err != nil {
 				return err
 			}

@@ -45,7 +45,7 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin,
 	var lost bool          // the last try lost its connection; the database may hold its key a moment longer
 	try := func(woken <-chan struct{}) (bool, error) {
 		var refused error
-		var row store.KeyRow
+		var row keyRow
 		s, err = e.k.Together(ctx, func(ctx context.Context, in *kernel.Kernel) (err error) {
 			var begun pawl.KeyBegun
 			begun, row, refused, err = e.over(in).beginKey(ctx, in.Scope.Tx, ns, &k, new(int))
@@ -107,7 +107,7 @@ func (e *Engine) keyIsFree(ctx context.Context, tx store.Tx, ns string, k *pawl.
 	if err != nil {
 		return false, err
 	}
-	old, found, err := store.ReadKey(ctx, tx, ns, k.Scope, keyHash(k.Key), false)
+	old, found, err := readKey(ctx, tx, ns, k.Scope, keyHash(k.Key), false)
 	free := !found || old.Code == nil || old.Expires != 0 && old.Expires <= now ||
 		(old.RequestHash == "" || old.RequestHash == k.RequestHash) && old.Status != pawl.KeyCompleted &&
 			!(old.Status == pawl.KeyPending && old.Locked > now)
@@ -122,7 +122,7 @@ func (e *Engine) Answered(ctx context.Context, k pawl.KeyName) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		row, found, err := store.ReadKey(ctx, tx, ns, k.Scope, keyHash(k.Key), false)
+		row, found, err := readKey(ctx, tx, ns, k.Scope, keyHash(k.Key), false)
 		return found && row.Code != nil && row.Status == pawl.KeyCompleted && (row.Expires == 0 || row.Expires > now), err
 	})
 }
@@ -141,7 +141,7 @@ func (e *Engine) IdempotentSteps(ctx context.Context, k pawl.KeyBegin,
 	}
 	defer leave()
 	var begun pawl.KeyBegun
-	var row store.KeyRow
+	var row keyRow
 	var refused error
 	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		begun, row, refused, err = e.beginKey(ctx, tx, ns, &k, new(int))
@@ -197,7 +197,7 @@ func inFlight(after time.Duration) error {
 	return &pawl.Error{Code: pawl.CodeKeyInFlight, Op: "begin", RetryAfter: after}
 }
 
-func (e *Engine) keepAnswer(ctx context.Context, tx store.Tx, ns string, row store.KeyRow, a pawl.Answer) error {
+func (e *Engine) keepAnswer(ctx context.Context, tx store.Tx, ns string, row keyRow, a pawl.Answer) error {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return err
@@ -209,14 +209,14 @@ func (e *Engine) keepAnswer(ctx context.Context, tx store.Tx, ns string, row sto
 	if err != nil || kept {
 		return err
 	}
-	is, found, err := store.ReadKey(ctx, tx, ns, row.Scope, row.Hash, false)
+	is, found, err := readKey(ctx, tx, ns, row.Scope, row.Hash, false)
 	if err == nil && !(found && is.Token == row.Token && is.Status == pawl.KeyCompleted) { // not stored by an earlier try
 		err = inFlight(time.Second) // its lease ran out and another call has taken the key over
 	}
 	return err
 }
 
-func answerOf(row store.KeyRow) pawl.Answer {
+func answerOf(row keyRow) pawl.Answer {
 	a := pawl.Answer{Type: row.Type, Location: row.Location}
 	if row.Code != nil {
 		a.Code = *row.Code

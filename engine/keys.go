@@ -30,11 +30,11 @@ func (e *Engine) BeginKeys(ctx context.Context, calls []pawl.KeyBegin) ([]pawl.R
 		var out pawl.KeyBegun
 		var refused error
 		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			var row store.KeyRow
+			var row keyRow
 			if out, row, refused, err = e.beginKey(ctx, tx, c.Namespace, k, nil); err != nil || !out.Run {
 				return err
 			}
-			held, _, err := store.ReadKey(ctx, tx, c.Namespace, row.Scope, row.Hash, false)
+			held, _, err := readKey(ctx, tx, c.Namespace, row.Scope, row.Hash, false)
 			out.Key, out.Key.Key = held.Key, k.Key
 			return err
 		})
@@ -53,7 +53,7 @@ func (e *Engine) beginKey(
 	ns string,
 	k *pawl.KeyBegin,
 	code *int,
-) (out pawl.KeyBegun, row store.KeyRow, refused, err error) {
+) (out pawl.KeyBegun, row keyRow, refused, err error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return out, row, nil, err
@@ -73,7 +73,7 @@ func (e *Engine) beginKey(
 		}
 	}
 	if !opened {
-		old, found, err := store.ReadKey(ctx, tx, ns, row.Scope, row.Hash, true)
+		old, found, err := readKey(ctx, tx, ns, row.Scope, row.Hash, true)
 		if err != nil {
 			return out, row, nil, err
 		}
@@ -107,8 +107,8 @@ func (e *Engine) beginKey(
 	return pawl.KeyBegun{Run: true, Token: row.Token, LockSeconds: lockSeconds(k.LockSeconds)}, row, nil, nil
 }
 
-func (e *Engine) keyRow(k *pawl.KeyBegin, now int64) store.KeyRow {
-	row := store.KeyRow{
+func (e *Engine) keyRow(k *pawl.KeyBegin, now int64) keyRow {
+	row := keyRow{
 		Key:   pawl.Key{Scope: k.Scope, RequestHash: k.RequestHash, TaskID: k.TaskID, ItemID: k.ItemID},
 		Hash:  keyHash(k.Key),
 		Token: e.k.IDs.Next("run"),
@@ -184,7 +184,7 @@ func (e *Engine) settleKeys(ctx context.Context, status string, calls []pawl.Key
 				if err != nil || held {
 					return held, err
 				}
-				is, found, err := store.ReadKey(ctx, tx, c.Namespace, k.Scope, hash, false)
+				is, found, err := readKey(ctx, tx, c.Namespace, k.Scope, hash, false)
 				return found && is.Token == k.Token && is.Status == status && is.Code == nil && rules.OrNull(is.Response) == response, err
 			})
 	})
@@ -227,7 +227,7 @@ func (e *Engine) heldKey(
 	hash string,
 	change func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error),
 ) (pawl.Key, error) {
-	var out store.KeyRow
+	var out keyRow
 	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
@@ -238,7 +238,7 @@ func (e *Engine) heldKey(
 			return err
 		}
 		var found bool
-		if out, found, err = store.ReadKey(ctx, tx, ns, k.Scope, hash, false); err != nil {
+		if out, found, err = readKey(ctx, tx, ns, k.Scope, hash, false); err != nil {
 			return err
 		}
 		if !found {
@@ -270,7 +270,7 @@ func (e *Engine) GetKeys(ctx context.Context, names []pawl.KeyName) ([]pawl.Resu
 			if err != nil {
 				return pawl.Key{}, err
 			}
-			row, found, err := store.ReadKey(ctx, tx, ns, k.Scope, ownHash(k.Scope, k.Key), false)
+			row, found, err := readKey(ctx, tx, ns, k.Scope, ownHash(k.Scope, k.Key), false)
 			if err == nil && (!found || row.Code != nil || row.Expires != 0 && row.Expires <= now) {
 				err = pawl.NotFound("key", k.Key)
 			}
@@ -287,7 +287,7 @@ func (e *Engine) ListKeys(ctx context.Context, q pawl.KeyFilter) (pawl.List[pawl
 		return pawl.List[pawl.Key]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Key], error) {
-		return store.ListKeys(ctx, tx, ns, q)
+		return keysPage(ctx, tx, ns, q)
 	})
 }
 
@@ -354,21 +354,21 @@ func keep(ctx context.Context, tx store.Tx, namespace, taskID, itemID string) er
 
 // openKey inserts a key. It returns false when the key exists or when another open
 // transaction inserts it.
-func openKey(ctx context.Context, tx store.Tx, namespace string, k store.KeyRow, now int64) (bool, error) {
+func openKey(ctx context.Context, tx store.Tx, namespace string, k keyRow, now int64) (bool, error) {
 	n, err := tx.Exec(ctx, keySQL["open key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token,
 		store.TaskID(k.TaskID), store.ItemID(k.ItemID), now, nullable(k.Expires), k.Locked, k.Code)
 	return n == 1, err
 }
 
 // reopenKey starts again a key that counts as absent.
-func reopenKey(ctx context.Context, tx store.Tx, namespace string, k store.KeyRow, now int64) error {
+func reopenKey(ctx context.Context, tx store.Tx, namespace string, k keyRow, now int64) error {
 	_, err := tx.Exec(ctx, keySQL["reopen key"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token,
 		store.TaskID(k.TaskID), store.ItemID(k.ItemID), now, nullable(k.Expires), k.Locked, k.Code)
 	return err
 }
 
 // takeOverKey gives a key to another run when its holder is gone or has failed. It does not expire before the run's lease ends.
-func takeOverKey(ctx context.Context, tx store.Tx, namespace string, k store.KeyRow) error {
+func takeOverKey(ctx context.Context, tx store.Tx, namespace string, k keyRow) error {
 	_, err := tx.Exec(ctx, keySQL["take over key"], namespace, k.Scope, k.Hash, k.Token, k.Locked)
 	return err
 }

@@ -32,7 +32,7 @@ func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Mess
 	}
 	caller := pawl.CallerOf(ctx)
 	by := actor(caller, pawl.ActorWorker, c.WorkerID)
-	m := store.NewMessage{ID: e.k.IDs.Next("msg"), Namespace: caller.Namespace, ItemID: store.Text(c.ItemID), Attempt: &c.Attempt,
+	m := newMessage{ID: e.k.IDs.Next("msg"), Namespace: caller.Namespace, ItemID: store.Text(c.ItemID), Attempt: &c.Attempt,
 		Role: c.Role, Content: store.Text(content), Model: store.Text(c.Model), MaxSteps: cmp.Or(c.MaxSteps, pawl.DefaultMaxSteps),
 		Metadata: store.Text(c.Metadata), Thread: store.Text(c.Thread), Actor: by}
 	if err := e.ours(ctx, c.Fence); err != nil {
@@ -55,7 +55,7 @@ func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Mess
 			}
 		}
 		if m.Thread == "" {
-			thread, err := store.ThreadOf(ctx, tx, g.TaskID)
+			thread, err := threadOf(ctx, tx, g.TaskID)
 			if err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Mess
 		if err := g.Start(ctx, tx); err != nil {
 			return err
 		}
-		if err := store.PutMessages(ctx, tx, g.Now, []store.NewMessage{m}); err != nil {
+		if err := putMessages(ctx, tx, g.Now, []newMessage{m}); err != nil {
 			return err
 		}
 		row, err := store.GetMessage(ctx, tx, m.Namespace, m.ID)

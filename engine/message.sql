@@ -46,3 +46,26 @@ RETURNING id, item_id, namespace
 UPDATE pawl.leases
 SET stopped = $2
 WHERE item_id = $1
+
+-- name: next writer
+UPDATE pawl.messages
+SET attempt = attempt + 1
+WHERE id = $1
+RETURNING attempt
+
+-- The messages that a task has itself and that were opened: complete ones have no `replayable`.
+-- name: own message of thread
+SELECT m.id
+FROM pawl.messages m
+WHERE m.task_id = $1 AND m.item_id IS NULL AND m.thread = $2 AND (m.state <> 'complete' OR m.replayable IS NOT NULL)
+ORDER BY m.id
+LIMIT 1
+
+-- name: start message
+INSERT INTO pawl.messages (id, namespace, thread, task_id, item_id, attempt, role, content, state, model, max_steps, metadata, created_at, ended_at, step_offset)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 0)
+
+-- name: thread of task
+SELECT COALESCE(thread, '')
+FROM pawl.tasks
+WHERE id = $1

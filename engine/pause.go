@@ -18,7 +18,7 @@ func (e *Engine) GetQueue(ctx context.Context, typ string) (pawl.Queue, error) {
 		if err != nil {
 			return pawl.Queue{}, err
 		}
-		return store.GetQueue(ctx, tx, ns, typ, now)
+		return getQueue(ctx, tx, ns, typ, now)
 	})
 }
 
@@ -32,7 +32,7 @@ func (e *Engine) ListQueues(ctx context.Context, page pawl.Page) (pawl.List[pawl
 		if err != nil {
 			return pawl.List[pawl.Queue]{}, err
 		}
-		return store.ListQueues(ctx, tx, ns, page, now)
+		return listQueues(ctx, tx, ns, page, now)
 	})
 }
 

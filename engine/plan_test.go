@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/sweep"
 )
 
 // full fills a database: n tasks of one item each, mostly completed, with column
@@ -284,27 +286,27 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 		"item": {ItemID: items[0]}} {
 		f.Limit = page.Limit
 		out["keys "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
-			_, err := store.ListKeys(ctx, tx, ns, f)
+			_, err := engine.ListKeys(ctx, tx, ns, f)
 			return err
 		}
 	}
 	for name, f := range map[string]pawl.ProvenanceFilter{"task": {TaskID: tasks[0]}, "item": {ItemID: items[0]}} {
 		f.Limit = page.Limit
 		out["provenances "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
-			_, err := store.ListProvenances(ctx, tx, ns, f)
+			_, err := engine.ListProvenances(ctx, tx, ns, f)
 			return err
 		}
 	}
 	out["parts"] = func(ctx context.Context, tx store.Tx, ns string) error {
-		_, err := store.ListPartsIn(ctx, tx, store.NewPageRoom(), ns, pawl.PartFilter{ItemID: items[0], Page: page})
+		_, err := engine.ListPartsIn(ctx, tx, store.NewPageRoom(), ns, pawl.PartFilter{ItemID: items[0], Page: page})
 		return err
 	}
 	out["workers"] = func(ctx context.Context, tx store.Tx, ns string) error {
-		_, err := store.ListWorkers(ctx, tx, ns, pawl.WorkerFilter{Page: page})
+		_, err := engine.ListWorkers(ctx, tx, ns, pawl.WorkerFilter{Page: page})
 		return err
 	}
 	out["archives"] = func(ctx context.Context, tx store.Tx, ns string) error {
-		_, err := store.ListArchives(ctx, tx, ns, "", 100)
+		_, err := sweep.ListArchives(ctx, tx, ns, "", 100)
 		return err
 	}
 	out["items by id"] = func(ctx context.Context, tx store.Tx, ns string) error {

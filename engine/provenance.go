@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
@@ -226,7 +227,7 @@ func (e *Engine) ListProvenance(ctx context.Context, q pawl.ProvenanceFilter) (p
 		if err != nil {
 			return out, err
 		}
-		if out, err = store.ListProvenances(ctx, tx, ns, q); err != nil {
+		if out, err = provenancesPage(ctx, tx, ns, q); err != nil {
 			return out, err
 		}
 		for i := range out.Items { // older versions stored the key itself
@@ -268,4 +269,58 @@ func putProvenances(ctx context.Context, tx store.Tx, all []provenance) error {
 			store.Text(p.AgentVersion), store.Text(p.Model), store.Text(p.RequestFingerprint), store.Text(p.Extra), p.Event}
 	}
 	return tx.ExecEach(ctx, provenanceSQL[query], rows)
+}
+
+// provenancesPage lists the provenance of a task or item, oldest first.
+func provenancesPage(ctx context.Context, tx store.Tx, namespace string,
+	q pawl.ProvenanceFilter) (pawl.List[pawl.ProvenanceRecord], error) {
+	return store.Pages(q.Page, func(v *pawl.ProvenanceRecord) int { return len(v.Extra) + len(v.Data) },
+		func(r pawl.ProvenanceRecord) string { return r.ID }, func(p pawl.Page) (pawl.List[pawl.ProvenanceRecord], error) {
+			q.Page = p
+			return listProvenances(ctx, tx, namespace, q)
+		})
+}
+
+func listProvenances(ctx context.Context, tx store.Tx, namespace string,
+	q pawl.ProvenanceFilter) (pawl.List[pawl.ProvenanceRecord], error) {
+	var w store.Where
+	w.And("p.namespace = ?", namespace)
+	if q.TaskID != "" {
+		w.And("p.task_id = ?", store.TaskID(q.TaskID))
+	} else {
+		w.And("p.item_id = ?", store.ItemID(q.ItemID))
+	}
+	if err := w.After("p.id >", "prv_", q.Cursor); err != nil {
+		return pawl.List[pawl.ProvenanceRecord]{}, err
+	}
+	rows, err := tx.Query(ctx, w.Text(provenanceSQL["provenances"], "p.id", q.Limit+1), w.Args...)
+	if err != nil {
+		return pawl.List[pawl.ProvenanceRecord]{}, err
+	}
+	defer rows.Close()
+	var out []pawl.ProvenanceRecord
+	for rows.Next() {
+		var r pawl.ProvenanceRecord
+		var task, item, scope, key, id, name, version, model, print, extra, data store.Text
+		var attempt *int
+		var event *int64
+		var created int64
+		if err := rows.Scan(&r.ID, (*store.TaskID)(&task), (*store.ItemID)(&item), &attempt, &r.Verb, &scope, &key, &id, &name, &version,
+			&model, &print,
+			&extra, &created, &event,
+			&data); err != nil {
+			return pawl.List[pawl.ProvenanceRecord]{}, err
+		}
+		r.TaskID, r.ItemID, r.Scope, r.Data, r.CreatedAt = string(task), string(item), string(scope), store.Raw(data), store.Stamp(created)
+		r.Provenance = pawl.Provenance{AgentID: string(id), AgentName: string(name), AgentVersion: string(version), Model: string(model),
+			RequestFingerprint: string(print), IdempotencyKey: string(key), Extra: store.Raw(extra)}
+		if attempt != nil {
+			r.Attempt = *attempt
+		}
+		if event != nil {
+			r.EventID = "evt_" + strconv.FormatInt(*event, 10)
+		}
+		out = append(out, r)
+	}
+	return store.Paged(out, q.Limit, func(r pawl.ProvenanceRecord) string { return r.ID }), rows.Err()
 }

@@ -51,3 +51,10 @@ WHERE t.namespace = $1 AND t.type = $2 AND t.input_hash = $3 AND t.dedupes = 1
 SELECT w.key, w.id
 FROM pawl.items w
 WHERE w.task_id = $1 AND w.key IS NOT NULL
+
+-- The event of a worker's call, among the newest of its task.
+-- name: event of request
+SELECT e.move, e.key_id, e.data
+FROM (SELECT x.item_id, x.attempt, x.move, x.key_id, x.data, x.request FROM pawl.task_events x WHERE x.task_id = $1 ORDER BY x.id DESC LIMIT $5) e
+WHERE e.item_id = $2 AND e.attempt = $3 AND e.request = $4
+LIMIT 1

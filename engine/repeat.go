@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -79,10 +80,10 @@ func (e *Engine) orRepeated(ctx context.Context, it *store.ItemRow, f pawl.Fence
 		return m, refusal
 	}
 	c := pawl.CallerOf(ctx)
-	var r store.Repeated
+	var r repeated
 	found := false
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		r, found, err = store.FindRepeated(ctx, tx, it.TaskID, it.ID, fenceRow(c, f).Attempt, request)
+		r, found, err = findRepeated(ctx, tx, it.TaskID, it.ID, fenceRow(c, f).Attempt, request)
 		return err
 	})
 	if err != nil || !found || c.Key != "" && r.Key != c.Key {
@@ -94,4 +95,42 @@ func (e *Engine) orRepeated(ctx context.Context, it *store.ItemRow, f pawl.Fence
 		m.Failures = *r.Failures
 	}
 	return m, nil
+}
+
+// repeated is an earlier call of a worker that ended a lease.
+type repeated struct {
+	State    string     // of the item, as that call left it
+	Key      string     // the API key of that call; "" = none
+	Failures *int       // of the item after a fail; nil = another verb
+	RunAt    *time.Time // when the item was to go on; nil = at once, or never
+}
+
+// findRepeated finds the call of an attempt by the digest that was kept with its event. It
+// looks at the newest pawl.MaxRepeatEvents events of the task.
+func findRepeated(ctx context.Context, tx store.Tx, taskID, itemID string, attempt int, request int64) (r repeated, found bool, err error) {
+	var code int
+	var key, data store.Text
+	found, err = store.Row(ctx, tx, []any{&code, &key, &data}, readSQL["event of request"],
+		store.TaskID(taskID), store.ItemID(itemID), attempt, request,
+		pawl.MaxRepeatEvents)
+	if err != nil || !found {
+		return r, false, err
+	}
+	m, err := store.MoveFrom(ctx, tx, code)
+	if err != nil {
+		return r, false, err
+	}
+	var kept struct {
+		Failures *int       `json:"failures"`
+		RunAt    *time.Time `json:"run_at"`
+		Until    *time.Time `json:"until"`
+	}
+	if data != "" {
+		_ = json.Unmarshal([]byte(data), &kept) // written by us
+	}
+	r = repeated{State: m.To, Key: string(key), Failures: kept.Failures, RunAt: kept.RunAt}
+	if r.RunAt == nil {
+		r.RunAt = kept.Until
+	}
+	return r, true, nil
 }

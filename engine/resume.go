@@ -209,7 +209,7 @@ func (p *resumePage) parts(ctx context.Context, after string) (string, error) {
 	if !p.item.Acceptance {
 		return "", nil
 	}
-	l, err := store.ListPartsIn(ctx, p.tx, p.room, p.ns, pawl.PartFilter{ItemID: p.item.ID, Page: pawl.Page{Limit: wholeList, Cursor: after}})
+	l, err := partsIn(ctx, p.tx, p.room, p.ns, pawl.PartFilter{ItemID: p.item.ID, Page: pawl.Page{Limit: wholeList, Cursor: after}})
 	p.out.Parts = l.Items
 	return l.Next, err
 }

@@ -11,6 +11,7 @@ var sqlFiles embed.FS
 
 // The statements that only the engine sends, by the feature that they are of.
 var (
+	acceptSQL     = store.Texts(sqlFiles, "accept.sql")
 	addItemsSQL   = store.Texts(sqlFiles, "add_items.sql")
 	blobSQL       = store.Texts(sqlFiles, "blob.sql")
 	blockedSQL    = store.Texts(sqlFiles, "blocked.sql")
@@ -28,6 +29,7 @@ var (
 	readSQL       = store.Texts(sqlFiles, "read.sql")
 	revokeSQL     = store.Texts(sqlFiles, "revoke.sql")
 	statsSQL      = store.Texts(sqlFiles, "stats.sql")
+	totalsSQL     = store.Texts(sqlFiles, "totals.sql")
 	treeSQL       = store.Texts(sqlFiles, "tree.sql")
 	typeSQL       = store.Texts(sqlFiles, "type.sql")
 	uniqueSQL     = store.Texts(sqlFiles, "unique.sql")

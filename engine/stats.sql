@@ -13,3 +13,22 @@ WHERE pawl.workers.last_seen_at < $3
 SELECT COUNT(*)
 FROM pawl.checkpoints
 WHERE namespace = $1
+
+-- name: depths
+SELECT @namespace_of(queue_id), @type_of(queue_id), 'queued' AS state, COUNT(*), @least(item_id) FROM pawl.ready GROUP BY queue_id
+UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), 'scheduled', COUNT(*), @least(item_id) FROM pawl.scheduled GROUP BY queue_id
+UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), 'waiting', COUNT(*), @least(item_id) FROM pawl.waiting GROUP BY queue_id
+UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), @state_name(state), COUNT(*), @least(item_id) FROM pawl.leases WHERE lease_expires_at > $1 GROUP BY queue_id, state
+UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), 'expired', COUNT(*), @least(item_id) FROM pawl.leases WHERE lease_expires_at <= $1 GROUP BY queue_id
+UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), @state_name(state), COUNT(*), @least(item_id) FROM pawl.parked_items GROUP BY queue_id, state
+
+-- name: live types
+SELECT namespace, COALESCE(types, '')
+FROM pawl.workers
+WHERE last_seen_at >= $1
+LIMIT $2
+
+-- name: workers
+SELECT k.worker_id, k.name, k.version, k.types, k.started_at, k.last_seen_at,
+  (SELECT COUNT(*) FROM pawl.leases l WHERE l.namespace = k.namespace AND l.worker = @worker(k.worker_id))
+FROM pawl.workers k

@@ -68,3 +68,7 @@ FROM pawl.item_rows i
 WHERE i.task_id = $1 AND i.state IN @list($2)
 ORDER BY i.id
 LIMIT $3
+
+-- name: types
+SELECT t.name, t.version, t.definition, t.created_at, t.removed_at
+FROM pawl.types t

@@ -46,7 +46,7 @@ func (e *Engine) warnOfNewType(ctx context.Context, namespace, name string) {
 		if err != nil || slices.Contains(known, name) {
 			return known, err
 		}
-		workers, err := store.ListWorkers(ctx, tx, namespace, pawl.WorkerFilter{Page: pawl.Page{Limit: pawl.MaxPage}})
+		workers, err := workersPage(ctx, tx, namespace, pawl.WorkerFilter{Page: pawl.Page{Limit: pawl.MaxPage}})
 		for _, w := range workers.Items {
 			known = append(known, w.Types...)
 		}

@@ -97,7 +97,7 @@ func (x *explainer) queued(ctx context.Context, f *whyFacts, depth int) error {
 	if b == nil {
 		return nil
 	}
-	q, err := store.QueueSettings(ctx, x.tx, x.ns, f.Item.Type)
+	q, err := queueSettings(ctx, x.tx, x.ns, f.Item.Type)
 	if err != nil && pawl.CodeOf(err) != pawl.CodeNotFound {
 		return err
 	} else if err == nil {

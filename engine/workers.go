@@ -3,7 +3,11 @@ package engine
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -134,6 +138,46 @@ func (e *Engine) ListWorkers(ctx context.Context, q pawl.WorkerFilter) (pawl.Lis
 		return pawl.List[pawl.WorkerInfo]{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.WorkerInfo], error) {
-		return store.ListWorkers(ctx, tx, ns, q)
+		return workersPage(ctx, tx, ns, q)
 	})
+}
+
+// workersPage lists a namespace's workers, last seen first.
+func workersPage(ctx context.Context, tx store.Tx, namespace string, q pawl.WorkerFilter) (pawl.List[pawl.WorkerInfo], error) {
+	var w store.Where
+	w.And("k.namespace = ?", namespace)
+	if !q.SeenSince.IsZero() {
+		w.And("k.last_seen_at >= ?", q.SeenSince.UnixMicro())
+	}
+	if q.Cursor != "" {
+		at, rest, _ := strings.Cut(q.Cursor, ".")
+		n, err := strconv.ParseInt(at, 10, 64)
+		if err != nil {
+			return pawl.List[pawl.WorkerInfo]{}, store.NotACursor()
+		}
+		w.And("(k.last_seen_at, k.worker_id) < (?, ?)", n, rest)
+	}
+	rows, err := tx.Query(ctx, w.Text(statsSQL["workers"], "k.last_seen_at DESC, k.worker_id DESC", q.Limit+1), w.Args...)
+	if err != nil {
+		return pawl.List[pawl.WorkerInfo]{}, err
+	}
+	defer rows.Close()
+	var out []pawl.WorkerInfo
+	for rows.Next() {
+		var k pawl.WorkerInfo
+		var name, version, types store.Text
+		var started, seen int64
+		if err := rows.Scan(&k.WorkerID, &name, &version, &types, &started, &seen, &k.InFlight); err != nil {
+			return pawl.List[pawl.WorkerInfo]{}, err
+		}
+		k.Name, k.Version, k.StartedAt, k.LastSeenAt = string(name), string(version), store.Stamp(started), store.Stamp(seen)
+		if types != "" {
+			_ = json.Unmarshal([]byte(types), &k.Types) // written by us
+		}
+		out = append(out, k)
+	}
+	return store.Paged(out, q.Limit, func(k pawl.WorkerInfo) string {
+		return fmt.Sprintf("%d.%s", k.LastSeenAt.UnixMicro(),
+			k.WorkerID)
+	}), rows.Err()
 }

@@ -144,7 +144,7 @@ func (g *LockedItem) PutPart(ctx context.Context, tx Tx, p Part) (pawl.ItemPart,
 		return pawl.ItemPart{}, err
 	}
 	out := pawl.ItemPart{ID: p.ID, ItemID: g.ItemID, Key: p.Key, Seq: p.Seq, Status: p.Status, Payload: json.RawMessage(p.Payload),
-		Evidence: raw(p.Evidence), Notes: string(p.Notes),
+		Evidence: Raw(p.Evidence), Notes: string(p.Notes),
 		Checksum: p.Checksum, WorkerID: g.WorkerID, Attempt: g.Attempt, CreatedAt: Stamp(g.Now), UpdatedAt: Stamp(g.Now)}
 	seq := -1
 	if p.Seq != nil {
@@ -162,7 +162,7 @@ func (g *LockedItem) PutPart(ctx context.Context, tx Tx, p Part) (pawl.ItemPart,
 	var superseded *int64
 	switch {
 	case found && status == p.Status && string(checksum) == p.Checksum:
-		out.Evidence, out.Notes = raw(evidence), string(notes)
+		out.Evidence, out.Notes = Raw(evidence), string(notes)
 		out.ID, out.WorkerID, out.Attempt, out.CreatedAt, out.UpdatedAt = id, worker, attempt, Stamp(created), Stamp(created)
 		return out, nil
 	case found && status == pawl.PartValidated && p.Status == pawl.PartRejected:
@@ -194,70 +194,9 @@ func (g *LockedItem) PutPart(ctx context.Context, tx Tx, p Part) (pawl.ItemPart,
 	e := g.event(name)
 	// plain values
 	data, _ := json.Marshal(map[string]any{"part_id": p.ID, "key": p.Key, "seq": p.Seq, "status": p.Status, "checksum": p.Checksum,
-		"errors": raw(p.Errors)})
+		"errors": Raw(p.Errors)})
 	e.Data = Text(data)
 	return out, Record(ctx, tx, g.Now, []Event{e})
-}
-
-// ListPartsIn is ListParts for a page that contains other lists too. r is the room left on
-// that page.
-func ListPartsIn(ctx context.Context, tx Tx, r *PageRoom, namespace string, q pawl.PartFilter) (pawl.List[pawl.ItemPart], error) {
-	return PagesIn(r, q.Page, sizeOfPart, func(p pawl.ItemPart) string { return p.ID }, func(p pawl.Page) (pawl.List[pawl.ItemPart], error) {
-		q.Page = p
-		return listParts(ctx, tx, namespace, q)
-	})
-}
-
-// sizeOfPart is an upper bound for the size of the part's JSON.
-func sizeOfPart(p *pawl.ItemPart) (int, error) {
-	n := 512 + len(p.Payload) + len(p.Evidence) + len(p.Notes) + len(p.Key) + len(p.WorkerID)
-	for _, f := range p.Errors {
-		n += 40 + len(f.Pointer) + len(f.Message)
-	}
-	return n, nil
-}
-
-func listParts(ctx context.Context, tx Tx, namespace string, q pawl.PartFilter) (pawl.List[pawl.ItemPart], error) {
-	var w where
-	w.and("p.item_id = ?", ItemID(q.ItemID))
-	w.and("p.namespace = ?", namespace)
-	if q.Key != "" {
-		w.and("p.part_key = ?", q.Key)
-	}
-	if !q.All {
-		w.and("p.superseded_at IS NULL")
-	}
-	if q.Cursor != "" {
-		w.and("p.id > ?", q.Cursor)
-	}
-	rows, err := tx.Query(ctx, w.text(acceptSQL["parts"], "p.id", q.Limit+1), w.args...)
-	if err != nil {
-		return pawl.List[pawl.ItemPart]{}, err
-	}
-	defer rows.Close()
-	var out []pawl.ItemPart
-	for rows.Next() {
-		var p pawl.ItemPart
-		var payload string
-		var evidence, notes, errs, checksum Text
-		var created int64
-		var superseded *int64
-		if err := rows.Scan(&p.ID, (*ItemID)(&p.ItemID), &p.Key, &p.Seq, &p.Status, &payload, &evidence, &notes, &errs, &checksum, &p.WorkerID,
-			&p.Attempt,
-			&created, &superseded); err != nil {
-			return pawl.List[pawl.ItemPart]{}, err
-		}
-		p.Payload, p.Evidence, p.Notes, p.Checksum = json.RawMessage(payload), raw(evidence), string(notes), string(checksum)
-		p.CreatedAt, p.SupersededAt, p.UpdatedAt = Stamp(created), StampOf(superseded), Stamp(created)
-		if p.SupersededAt != nil {
-			p.UpdatedAt = *p.SupersededAt
-		}
-		if errs != "" {
-			_ = json.Unmarshal([]byte(errs), &p.Errors) // written by us
-		}
-		out = append(out, p)
-	}
-	return Paged(out, q.Limit, func(p pawl.ItemPart) string { return p.ID }), rows.Err()
 }
 
 // EndPlan ends the locked plan item, which n items of its task replace. It returns false

@@ -43,7 +43,3 @@ WHERE id = $1
 -- name: put part
 INSERT INTO pawl.item_parts (id, namespace, item_id, part_key, seq, status, payload, evidence, notes, errors, checksum, idempotency_key_hash, worker_id, attempt, created_at, superseded_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
-
--- name: parts
-SELECT p.id, p.item_id, p.part_key, p.seq, p.status, p.payload, p.evidence, p.notes, p.errors, p.checksum, p.worker_id, p.attempt, p.created_at, p.superseded_at
-FROM pawl.item_parts p

@@ -46,9 +46,9 @@ func readClaiming(ctx context.Context, tx Tx, namespace string, now int64) (c cl
 		}
 		switch what {
 		case "live":
-			c.live = append(c.live, typesOf(text))
+			c.live = append(c.live, TypesOf(text))
 		case "limits":
-			q.Limits = limitsOf(string(text))
+			q.Limits = LimitsOf(string(text))
 			c.limited = append(c.limited, q)
 		case "paused":
 			c.paused[q.Type] = true
@@ -59,9 +59,9 @@ func readClaiming(ctx context.Context, tx Tx, namespace string, now int64) (c cl
 	return c, rows.Err()
 }
 
-// typesOf returns the list of types in a worker's row, or nil when the worker never
+// TypesOf returns the list of types in a worker's row, or nil when the worker never
 // registered.
-func typesOf(column Text) (types []string) {
+func TypesOf(column Text) (types []string) {
 	if column != "" {
 		_ = json.Unmarshal([]byte(column), &types) // written by us
 	}

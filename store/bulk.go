@@ -42,7 +42,7 @@ func ClaimOwn(ctx context.Context, tx Tx, itemID, worker string, seconds int) (a
 type BulkPage struct {
 	Tasks []pawl.Task // with ID, Type and Version
 	Count int64       // instead of Tasks, of CountBulk
-	Last  string      // where the next step goes on
+	Last  string      // Where the next step goes on
 	Done  bool        // nothing is left
 	many  bool        // too many tasks can be in the states of the filter to collect all of them
 }
@@ -74,7 +74,7 @@ func CountBulk(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter, 
 	keys, out, err := l.bulkStep(ctx, tx, namespace, &q, last, size)
 	if out.Count = int64(len(keys)); err == nil && len(keys) > 0 && len(l.derived.conds) > 0 {
 		w := l.derived.with("t.id @among_ids(?)", TaskList(keys))
-		_, err = Row(ctx, tx, []any{&out.Count}, w.text("SELECT COUNT(*) FROM pawl.task_rows t", "1", 1), w.args...)
+		_, err = Row(ctx, tx, []any{&out.Count}, w.Text("SELECT COUNT(*) FROM pawl.task_rows t", "1", 1), w.Args...)
 	}
 	return out, err
 }
@@ -93,11 +93,11 @@ func bulkList(ctx context.Context, tx Tx, namespace string, q *pawl.TaskFilter) 
 		}, query, args...)
 		return out, err
 	}
-	l.own.and("t.namespace = ?", namespace)
+	l.own.And("t.namespace = ?", namespace)
 	err := l.searchTasks(ctx, tx, namespace, q)
 	statesOfTasks(&l.listing, q)
 	l.own.tasks(q)
-	l.own.and("t.type <> ?", pawl.TypeBulk)
+	l.own.And("t.type <> ?", pawl.TypeBulk)
 	return &l, err
 }
 
@@ -112,7 +112,7 @@ func (l *bulkListing) bulkStep(ctx context.Context, tx Tx, namespace string, q *
 	}
 	out := BulkPage{Last: keys[len(keys)-1], Done: len(keys) < size, many: l.many}
 	w := l.own.with("t.id >= ?", TaskID(keys[0]))
-	w.and("t.id <= ?", TaskID(out.Last))
+	w.And("t.id <= ?", TaskID(out.Last))
 	if few { // COALESCE keeps the planner from reading all tasks of the namespace
 		w = l.own.with("t.id @among_ids(?)", TaskList(keys))
 		w.conds[0] = "COALESCE(t.namespace, t.namespace) = $1"
@@ -145,10 +145,10 @@ func bulkKeys(ctx context.Context, tx Tx, l *listing[pawl.Task], namespace strin
 		ids, err = l.merged(ctx, tx, namespace, after, size)
 		return ids, true, err
 	}
-	var w where
-	w.and("t.namespace = ?", namespace)
+	var w Where
+	w.And("t.namespace = ?", namespace)
 	if !q.Until.IsZero() {
-		w.and("t.created_at < ?", q.Until.UnixMicro())
+		w.And("t.created_at < ?", q.Until.UnixMicro())
 	}
 	if err := w.afterID("t.id >", TaskID(after)); err != nil {
 		return nil, false, err

@@ -19,7 +19,7 @@ type namespaceState struct{ namespace, state string }
 // wrongTotals compares the totals with the rows. While a task is being deleted, and while many events are not
 // counted yet, they differ.
 func (r Rule) wrongTotals(ctx context.Context, tx Tx, report func(Breach)) error {
-	counted, _, exact, err := readTotals(ctx, tx, "")
+	counted, _, exact, err := ReadTotals(ctx, tx, "")
 	if err != nil || !exact {
 		return err
 	}

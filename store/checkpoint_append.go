@@ -162,7 +162,7 @@ func (a *OwnAppend) lock(ctx context.Context, tx Tx, now int64) (last int64, err
 	if err != nil {
 		return 0, err
 	}
-	if err := stillOpen(a.Op, state); err != nil {
+	if err := StillOpen(a.Op, state); err != nil {
 		return 0, err
 	}
 	if newest := last - n; a.Expected != nil && *a.Expected != newest {
@@ -297,8 +297,8 @@ func nameRange(prefix string) (from, to string) {
 	return prefix, strings.Repeat("\U0010FFFF", pawl.MaxStepNameLen/utf8.UTFMax+1)
 }
 
-// stillOpen refuses a call about a task that has ended.
-func stillOpen(op, state string) error {
+// StillOpen refuses a call about a task that has ended.
+func StillOpen(op, state string) error {
 	s := pawl.TaskState(state)
 	if !s.Ended() {
 		return nil

@@ -116,14 +116,14 @@ func awaitedEnds(ctx context.Context, tx Tx, ids []string) ([]awaitedEnd, error)
 	for i, a := range open {
 		children[i] = a.child
 	}
-	states, err := statesOfChildren(ctx, tx, children)
+	states, err := StatesOfChildren(ctx, tx, children)
 	if err != nil {
 		return nil, err
 	}
 	out := open[:0]
 	for _, a := range open {
 		s, there := states[a.child]
-		if a.state, a.failure = string(s.state), s.failure; !there {
+		if a.state, a.failure = string(s.State), s.failure; !there {
 			a.state = string(pawl.TaskCancelled)
 		}
 		if childOver(pawl.TaskState(a.state)) {
@@ -135,11 +135,12 @@ func awaitedEnds(ctx context.Context, tx Tx, ids []string) ([]awaitedEnd, error)
 
 // childState is the state of a task, and its error if it has not completed.
 type childState struct {
-	state   pawl.TaskState
+	State   pawl.TaskState
 	failure Text
 }
 
-func statesOfChildren(ctx context.Context, tx Tx, ids []string) (map[string]childState, error) {
+// StatesOfChildren returns the states of those of the tasks that exist.
+func StatesOfChildren(ctx context.Context, tx Tx, ids []string) (map[string]childState, error) {
 	rows, err := tx.Query(ctx, childrenSQL["states of tasks"], TaskList(ids))
 	if err != nil {
 		return nil, err
@@ -149,10 +150,10 @@ func statesOfChildren(ctx context.Context, tx Tx, ids []string) (map[string]chil
 	for rows.Next() {
 		var id string
 		var s childState
-		if err := rows.Scan((*TaskID)(&id), (*string)(&s.state), &s.failure); err != nil {
+		if err := rows.Scan((*TaskID)(&id), (*string)(&s.State), &s.failure); err != nil {
 			return nil, err
 		}
-		if s.state == pawl.TaskCompleted {
+		if s.State == pawl.TaskCompleted {
 			s.failure = ""
 		}
 		out[id] = s

@@ -110,7 +110,7 @@ func EndedChildren(ctx context.Context, tx Tx, itemID string, page pawl.Page) (p
 		if err := rows.Scan((*TaskID)(&c.ID), &key, (*string)(&c.State), &failure, &size, &result); err != nil {
 			return out, err
 		}
-		c.Key, c.Error, c.Result = string(key), FailureOf(failure), raw(result)
+		c.Key, c.Error, c.Result = string(key), FailureOf(failure), Raw(result)
 		c.Omitted = c.State == pawl.TaskCompleted && c.Result == nil
 		out.Items = append(out.Items, c)
 	}

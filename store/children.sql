@@ -103,64 +103,9 @@ UPDATE pawl.parents
 SET todo = CASE WHEN todo > $2 THEN todo ELSE $2 END
 WHERE task_id = $1
 
--- A parent that is to be removed after its children stays: the next pass removes it.
--- name: passed on
-UPDATE pawl.parents
-SET todo = 0
-WHERE task_id = $1 AND todo = $2 AND delete_by IS NULL
-
--- name: cancelled parents
-SELECT p.namespace, p.task_id, NULL, p.todo, p.delete_by
-FROM pawl.parents p
-WHERE p.todo > 0 AND p.task_id > $2
-ORDER BY p.task_id
-LIMIT $1
-
--- name: cancelling waits
-SELECT DISTINCT c.namespace, c.task_id, c.item_id, 1, NULL
-FROM pawl.child_cancels c
-WHERE c.item_id > $2
-ORDER BY c.item_id
-LIMIT $1
-
 -- name: cancel rest
 INSERT INTO pawl.child_cancels (item_id, child_id, namespace, task_id)
 SELECT a.item_id, a.child_id, $2, $3
 FROM pawl.awaited_children a
 WHERE a.item_id = $1 AND a.state IS NULL
 ON CONFLICT (item_id, child_id) DO NOTHING
-
--- name: rest is cancelled
-DELETE FROM pawl.child_cancels
-WHERE item_id = $1 AND child_id IN @ids($2)
-
--- name: children of parent
-SELECT l.child_id
-FROM pawl.child_links l
-WHERE l.parent_id = $1 AND l.child_id > $2
-ORDER BY l.child_id
-LIMIT $3
-
--- name: children of wait
-SELECT c.child_id
-FROM pawl.child_cancels c
-WHERE c.item_id = $1 AND c.child_id > $2
-ORDER BY c.child_id
-LIMIT $3
-
--- name: doom children
-UPDATE pawl.child_links
-SET doomed = 1
-WHERE child_id IN @ids($1)
-
--- name: spare child
-UPDATE pawl.child_links
-SET doomed = 0
-WHERE child_id = $1
-
--- name: doomed children
-SELECT l.child_id
-FROM pawl.child_links l
-WHERE l.parent_id = $1 AND l.doomed = 1 AND l.child_id > $2
-ORDER BY l.child_id
-LIMIT $3

@@ -40,9 +40,9 @@ func moveOf(code int) (m pawl.MoveCode, known bool) {
 	return pawl.MoveCode{Code: code, Event: "move_" + strconv.Itoa(code)}, false
 }
 
-// moveFrom is moveOf for any code: what this program does not know it reads from the
+// MoveFrom is moveOf for any code: what this program does not know it reads from the
 // database. Call it while no rows of the transaction are open.
-func moveFrom(ctx context.Context, tx Tx, code int) (pawl.MoveCode, error) {
+func MoveFrom(ctx context.Context, tx Tx, code int) (pawl.MoveCode, error) {
 	if m, known := moveOf(code); known {
 		return m, nil
 	}

@@ -62,7 +62,7 @@ func (c *Copy) End(ctx context.Context, tx Tx) error {
 	return held(tx.Exec(ctx, copySQL["end copy"], c.mark()...))
 }
 
-// GiveUp lets a sweep remove the rows at once.
+// giveUp lets a sweep remove the rows at once.
 func (c *Copy) GiveUp(ctx context.Context, tx Tx) error {
 	_, err := tx.Exec(ctx, copySQL["keep copy"], c.mark(0)...)
 	return err
@@ -81,10 +81,10 @@ func Copies(ctx context.Context, tx Tx) ([]string, error) {
 }
 
 // exceptCopies leaves out what belongs to tasks that are being made.
-func (w *where) exceptCopies(ctx context.Context, tx Tx, task string) error {
+func (w *Where) exceptCopies(ctx context.Context, tx Tx, task string) error {
 	hidden, err := Copies(ctx, tx)
 	if err == nil && len(hidden) > 0 {
-		w.and("NOT ("+task+" @among_ids(?))", TaskList(hidden))
+		w.And("NOT ("+task+" @among_ids(?))", TaskList(hidden))
 	}
 	return err
 }
@@ -272,12 +272,12 @@ func (c *Copy) BeginItems(ctx context.Context, tx Tx, now int64, like *NewItem) 
 // checkpoints were removed is refused: a copy has what was there when it began.
 func CheckpointsToCopy(ctx context.Context, tx Tx, namespace, taskID string, below, pruned int64,
 	later map[string]bool) (out []CheckpointRow, lowest int64, err error) {
-	var w where
-	w.and("c.namespace = ?", namespace)
-	w.and("c.task_id = ?", TaskID(taskID))
-	w.and("c.seq < ?", below)
+	var w Where
+	w.And("c.namespace = ?", namespace)
+	w.And("c.task_id = ?", TaskID(taskID))
+	w.And("c.seq < ?", below)
 	const most = CopyStep / 4 // they may have 20 KiB each
-	rows, err := scanCheckpoints(ctx, tx, Rows.Scan, w.text(readSQL["checkpoints"], "c.seq DESC", most), w.args...)
+	rows, err := scanCheckpoints(ctx, tx, Rows.Scan, w.Text(readSQL["checkpoints"], "c.seq DESC", most), w.Args...)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -313,8 +313,8 @@ type TaskRef struct {
 	DecideBy      int64
 }
 
-// taskRefs reads names of tasks.
-func taskRefs(ctx context.Context, tx Tx, query string, args ...any) ([]TaskRef, error) {
+// TaskRefs reads names of tasks.
+func TaskRefs(ctx context.Context, tx Tx, query string, args ...any) ([]TaskRef, error) {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err

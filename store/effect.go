@@ -75,7 +75,7 @@ func (f *EffectRow) Effect() pawl.EffectRecord {
 		State: f.State, Repeatable: f.Repeatable == 1, Sender: f.Sender, WorkerID: f.WorkerID, Attempt: f.Attempt, Sendings: f.Sendings,
 		Approval:  []string{"", "asked", "given", "refused"}[f.Approval],
 		DecidedBy: string(f.DecidedBy), Budget: string(f.Budget), Outcome: string(f.Outcome), Comment: string(f.Comment),
-		Answer: raw(f.Answer), AnswerHash: string(f.AnswerHash), Error: FailureOf(f.Error), Late: f.Late == 1, Contradicts: f.Contradicts == 1,
+		Answer: Raw(f.Answer), AnswerHash: string(f.AnswerHash), Error: FailureOf(f.Error), Late: f.Late == 1, Contradicts: f.Contradicts == 1,
 		Source: string(f.Source), OpenedAt: StampOf(f.OpenedAt), EndedAt: StampOf(f.EndedAt), CreatedAt: Stamp(f.CreatedAt)}
 	if f.State == pawl.EffectOpen {
 		out.SentUntil = StampOf(f.SentUntil)
@@ -291,11 +291,6 @@ func EffectOpen(op, id string) error {
 	return &pawl.Error{Code: pawl.CodeConflict, Op: op, Reason: pawl.ReasonEffectOpen, EffectID: id, Message: message}
 }
 
-// AbandonedEffects returns up to limit open effects whose sender is gone.
-func AbandonedEffects(ctx context.Context, tx Tx, now int64, limit int) ([]string, error) {
-	return Strings(ctx, tx, effectSQL["abandoned"], now, limit)
-}
-
 // AbandonEffect makes an open effect unknown if its sender is gone.
 func AbandonEffect(ctx context.Context, tx Tx, id string) error {
 	f, found, err := oneEffect(ctx, tx, "f.id = $1", id)
@@ -328,12 +323,6 @@ func AbandonEffect(ctx context.Context, tx Tx, id string) error {
 		return err
 	}
 	return f.Record(ctx, tx, now, "effect_unknown", Actor{Type: pawl.ActorSystem}, facts)
-}
-
-// RemoveOldEffects removes up to limit effects of tasks that are gone, which were made by the given time.
-// Their keys are free then.
-func RemoveOldEffects(ctx context.Context, tx Tx, by int64, limit int) (int64, error) {
-	return tx.Exec(ctx, effectSQL["remove old"], by, limit)
 }
 
 // UndecidedEffects returns the effects of tasks that are being sent, or unknown and not resolved, by task.
@@ -375,32 +364,32 @@ func ListEffects(ctx context.Context, tx Tx, namespace string, q pawl.EffectFilt
 }
 
 func listEffects(ctx context.Context, tx Tx, namespace string, q pawl.EffectFilter) (pawl.List[pawl.EffectRecord], error) {
-	var w where
-	w.and("f.namespace = ?", namespace)
-	w.and("f.gone = 0")
+	var w Where
+	w.And("f.namespace = ?", namespace)
+	w.And("f.gone = 0")
 	if len(q.States) > 0 {
 		states := make([]string, len(q.States))
 		for i, s := range q.States {
 			states[i] = string(s)
 		}
-		w.and("f.state @among(?)", List(states))
+		w.And("f.state @among(?)", List(states))
 	}
 	if q.TaskID != "" {
-		w.and("f.task_id = ?", TaskID(q.TaskID))
+		w.And("f.task_id = ?", TaskID(q.TaskID))
 	}
 	if q.ItemID != "" {
-		w.and("f.item_id = ?", ItemID(q.ItemID))
+		w.And("f.item_id = ?", ItemID(q.ItemID))
 	}
 	if q.Name != "" {
-		w.and("f.name = ?", q.Name)
+		w.And("f.name = ?", q.Name)
 	}
 	if q.Key != "" {
-		w.and("f.key = ?", q.Key)
+		w.And("f.key = ?", q.Key)
 	}
 	if q.Cursor != "" {
-		w.and("f.id < ?", q.Cursor)
+		w.And("f.id < ?", q.Cursor)
 	}
-	rows, err := readEffects(ctx, tx, w.text(effectSQL["effects"], "f.id DESC", q.Limit+1), w.args...)
+	rows, err := readEffects(ctx, tx, w.Text(effectSQL["effects"], "f.id DESC", q.Limit+1), w.Args...)
 	if err != nil {
 		return pawl.List[pawl.EffectRecord]{}, err
 	}
@@ -420,17 +409,4 @@ func GateUntil(now int64, seconds int) *int64 {
 // Done sets the answer of the effect. It happened, so there is no error.
 func (f *EffectRow) Done(answer string) {
 	f.Answer, f.AnswerHash, f.Error = Text(answer), Text(AnswerDigest([]byte(answer))), ""
-}
-
-// effectGauges counts the effects that are not decided.
-func effectGauges(ctx context.Context, tx Tx) (out []pawl.Gauge, err error) {
-	err = EachRow(ctx, tx, func(rows Rows) error {
-		var namespace, state string
-		var n int64
-		err := rows.Scan(&namespace, &state, &n)
-		out = append(out, pawl.Gauge{Name: "pawl_effects", Help: "Effects that are not decided, and that are not given up.",
-			Labels: []string{"namespace", namespace, "state", state}, Value: float64(n)})
-		return err
-	}, effectSQL["count states"], pawl.MaxPage)
-	return out, err
 }

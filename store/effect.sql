@@ -42,20 +42,6 @@ SET state = 'unknown', ended_at = $3
 WHERE item_id = $1 AND attempt = $2 AND sender = 'attempt' AND state = 'open'
 RETURNING id
 
--- Effects whose sender is gone: a gate whose lease is over, or an attempt without a lease.
--- name: abandoned
-SELECT f.id
-FROM pawl.effects f
-WHERE f.state = 'open' AND (f.sent_until <= $1
-  OR f.sender = 'attempt' AND NOT EXISTS (SELECT 1 FROM pawl.leases l WHERE l.item_id = f.item_id AND l.attempt = f.attempt))
-ORDER BY f.id
-LIMIT $2
-
--- Effects whose task is gone, and which only keep their keys.
--- name: remove old
-DELETE FROM pawl.effects
-WHERE id IN (SELECT f.id FROM pawl.effects f WHERE f.gone = 1 AND f.created_at <= $1 ORDER BY f.created_at LIMIT $2)
-
 -- name: forget gone
 DELETE FROM pawl.effects
 WHERE task_id = $1 AND gone = 1
@@ -65,28 +51,6 @@ SELECT f.task_id, f.id
 FROM pawl.effects f
 WHERE f.task_id @among_ids($1) AND @undecided(f)
 ORDER BY f.id
-
--- Each namespace and state is looked up in the index of these: the effects that are decided are many, and are kept.
--- name: count states
-WITH RECURSIVE g (namespace) AS (
-  SELECT (SELECT f.namespace FROM pawl.effects f ORDER BY f.namespace LIMIT 1)
-  UNION ALL
-  SELECT (SELECT f.namespace FROM pawl.effects f WHERE f.namespace > g.namespace ORDER BY f.namespace LIMIT 1)
-  FROM g
-  WHERE g.namespace IS NOT NULL),
-c AS MATERIALIZED (
-  SELECT g.namespace, s.state, (
-    SELECT COUNT(*)
-    FROM pawl.effects f
-    WHERE f.namespace = g.namespace AND f.state = s.state AND (f.gone = 0 AND s.state = 'waiting' OR @undecided(f))) AS n
-  FROM g
-  CROSS JOIN (SELECT 'open' AS state UNION ALL SELECT 'unknown' UNION ALL SELECT 'waiting') s
-  WHERE g.namespace IS NOT NULL)
-SELECT c.namespace, c.state, c.n
-FROM c
-WHERE c.n > 0
-ORDER BY c.namespace, c.state
-LIMIT $1
 
 -- PostgreSQL writes the data of those that it makes unknown with spaces.
 -- name: events of effect

@@ -181,27 +181,3 @@ func ItemsOfFailure(ctx context.Context, tx Tx, namespace, failure string, taskI
 	}
 	return out, err
 }
-
-// GroupFailures sets the group of up to limit failed items that have none, because an older
-// program wrote them. It returns how many it set.
-func GroupFailures(ctx context.Context, tx Tx, limit int) (int, error) {
-	rows, err := tx.Query(ctx, failureSQL["without group"], limit)
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
-	var set [][]any
-	for rows.Next() {
-		var id ItemID
-		var failure Text
-		if err := rows.Scan(&id, &failure); err != nil {
-			return 0, err
-		}
-		set = append(set, []any{id, FailureKey(failure)})
-	}
-	if err := rows.Err(); err != nil || len(set) == 0 {
-		return 0, err
-	}
-	rows.Close()
-	return len(set), tx.ExecEach(ctx, failureSQL["set group"], set)
-}

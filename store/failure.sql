@@ -79,16 +79,3 @@ SELECT p.task_id, p.item_id
 FROM pawl.parked_items p
 WHERE p.task_id @among_ids($1) AND p.error IS NOT NULL AND p.failure = $2 AND p.queue_id = (SELECT q.id FROM pawl.queues q WHERE q.namespace = $3 AND q.type = $4)
 ORDER BY p.task_id, p.item_id
-
--- name: without group
-SELECT p.item_id, p.error
-FROM pawl.parked_items p
-WHERE p.failure IS NULL AND p.error IS NOT NULL AND (p.state = @state(failed) OR p.state = @state(dead_lettered))
-ORDER BY p.item_id
-LIMIT $1
-@skip
-
--- name: set group
-UPDATE pawl.parked_items
-SET failure = $2
-WHERE item_id = $1

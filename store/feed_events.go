@@ -19,10 +19,10 @@ func EventsAt(ctx context.Context, tx Tx, p FeedPage) ([]pawl.Event, error) {
 	}
 	found := make([]pawl.Event, len(p.IDs))
 	for _, s := range spansOf(p.IDs) {
-		var w where
-		w.and("e.id >= ?", s.Low)
-		w.and("e.id <= ?", s.High)
-		err := scanEvents(ctx, tx, w.text(readSQL["events"], "e.id", int(s.High-s.Low)+1), w.args, func(id int64, e pawl.Event) {
+		var w Where
+		w.And("e.id >= ?", s.Low)
+		w.And("e.id <= ?", s.High)
+		err := scanEvents(ctx, tx, w.Text(readSQL["events"], "e.id", int(s.High-s.Low)+1), w.Args, func(id int64, e pawl.Event) {
 			if i, ours := at[id]; ours {
 				e.Position = p.First + int64(i)
 				found[i] = e
@@ -54,10 +54,10 @@ func spansOf(ids []int64) []Span {
 // EventsAfter reads up to limit events after a position. Here the number of an event is
 // its position.
 func EventsAfter(ctx context.Context, tx Tx, position int64, limit int) ([]pawl.Event, error) {
-	var w where
-	w.and("e.id > ?", position)
+	var w Where
+	w.And("e.id > ?", position)
 	var out []pawl.Event
-	err := scanEvents(ctx, tx, w.text(readSQL["events"], "e.id", limit), w.args, func(id int64, e pawl.Event) {
+	err := scanEvents(ctx, tx, w.Text(readSQL["events"], "e.id", limit), w.Args, func(id int64, e pawl.Event) {
 		e.Position = id
 		out = append(out, e)
 	})

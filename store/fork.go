@@ -32,14 +32,14 @@ const AllCheckpoints = -1
 func ReadFork(ctx context.Context, tx Tx, namespace, taskID string, at int64, most int, archived bool) (*Fork, error) {
 	f, all := &Fork{At: at}, at == AllCheckpoints
 	at = upTo(at)
-	var w where
-	w.and("c.namespace = ?", namespace)
-	w.and("c.task_id = ?", TaskID(taskID))
-	w.and("c.seq <= ?", at)
+	var w Where
+	w.And("c.namespace = ?", namespace)
+	w.And("c.task_id = ?", TaskID(taskID))
+	w.And("c.seq <= ?", at)
 	if err := fewCheckpoints(ctx, tx, taskID, at, most); err != nil {
 		return nil, err
 	}
-	rows, err := scanCheckpoints(ctx, tx, Rows.Scan, w.text(readSQL["checkpoints"], "c.seq ASC", most+1), w.args...)
+	rows, err := scanCheckpoints(ctx, tx, Rows.Scan, w.Text(readSQL["checkpoints"], "c.seq ASC", most+1), w.Args...)
 	if err != nil {
 		return nil, err
 	}

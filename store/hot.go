@@ -377,7 +377,7 @@ type Moved struct {
 	Type          string
 	RunAt         int64 // when a scheduled or waiting item is due; else 0
 	Now           int64
-	Fed           bool // items depend on it, which may have become ready or broken, or it was the last of a task that LeftOpen may list
+	Fed           bool // items depend on it, which may have become ready or broken, or the last of a task that leftOpen (sweep) lists
 	Child         bool // it has no work left, and its task is a child
 	Settled       bool // this statement moved the task out of open
 	Owed          bool // … and the engine has a next step for it: it is submitted, or its input hash must be released

@@ -196,7 +196,7 @@ func (s *itemScan) columns() []Column {
 func (s *itemScan) item(now int64) ItemRow {
 	it := s.ItemRow
 	it.Key, it.WorkerID, it.LastWorkerID, it.LeftBy = string(s.key), string(s.worker), string(s.last), string(s.left)
-	it.Input, it.Result, it.AssembledResult, it.PartsRequired = json.RawMessage(s.input), raw(s.result), raw(s.assembled), raw(s.parts)
+	it.Input, it.Result, it.AssembledResult, it.PartsRequired = json.RawMessage(s.input), Raw(s.result), Raw(s.assembled), Raw(s.parts)
 	if it.State != pawl.ItemCompleted { // the events of a completed item keep its errors
 		it.Error = FailureOf(s.failure)
 	}

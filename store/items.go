@@ -31,54 +31,56 @@ func GetItems(ctx context.Context, tx Tx, ids []string, now int64) ([]ItemRow, e
 	return scanItems(ctx, tx, now, readSQL["items"]+"\nWHERE i.id @among_ids($1)", ItemList(ids))
 }
 
-// where collects conditions and their arguments. The conditions come from a fixed set, so
+// Where collects conditions and their arguments. The conditions come from a fixed set, so
 // it makes only a few different texts.
-type where struct {
+type Where struct {
 	conds []string
-	args  []any
+	Args  []any
 }
 
-func (w *where) and(cond string, args ...any) {
+// And adds a condition; each ? is the next argument.
+func (w *Where) And(cond string, args ...any) {
 	for _, a := range args {
-		w.args = append(w.args, a)
-		cond = strings.Replace(cond, "?", fmt.Sprintf("$%d", len(w.args)), 1)
+		w.Args = append(w.Args, a)
+		cond = strings.Replace(cond, "?", fmt.Sprintf("$%d", len(w.Args)), 1)
 	}
 	w.conds = append(w.conds, cond)
 }
 
 // with returns a copy with one more condition.
-func (w where) with(cond string, args ...any) where {
-	w.conds, w.args = slices.Clip(w.conds), slices.Clip(w.args)
-	w.and(cond, args...)
+func (w Where) with(cond string, args ...any) Where {
+	w.conds, w.Args = slices.Clip(w.conds), slices.Clip(w.Args)
+	w.And(cond, args...)
 	return w
 }
 
-func (w *where) text(base, order string, limit int) string {
-	w.args = append(w.args, limit)
-	return base + "\nWHERE " + strings.Join(w.conds, " AND ") + "\nORDER BY " + order + fmt.Sprintf("\nLIMIT $%d", len(w.args))
+// Text returns the statement: base with the conditions, in an order, with at most limit rows.
+func (w *Where) Text(base, order string, limit int) string {
+	w.Args = append(w.Args, limit)
+	return base + "\nWHERE " + strings.Join(w.conds, " AND ") + "\nORDER BY " + order + fmt.Sprintf("\nLIMIT $%d", len(w.Args))
 }
 
 // after continues the list behind a cursor that is an id.
-func (w *where) after(comparison, prefix, cursor string) error {
+func (w *Where) After(comparison, prefix, cursor string) error {
 	if cursor == "" {
 		return nil
 	}
 	if rest, found := strings.CutPrefix(cursor, prefix); !found || len(rest) != 26 {
 		return NotACursor()
 	}
-	w.and(comparison+" ?", cursor)
+	w.And(comparison+" ?", cursor)
 	return nil
 }
 
 // afterID is after for the id of a task or an item.
-func (w *where) afterID(comparison string, id ID) error {
+func (w *Where) afterID(comparison string, id ID) error {
 	if fmt.Sprint(id) == "" {
 		return nil
 	}
 	if _, ok := id.Bytes(); !ok {
 		return NotACursor()
 	}
-	w.and(comparison+" ?", id)
+	w.And(comparison+" ?", id)
 	return nil
 }
 
@@ -100,20 +102,20 @@ func itemCursor(i pawl.Item) string { return i.ID }
 func listItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, now int64) (pawl.List[pawl.Item], error) {
 	l := listing[ItemRow]{table: "all_items i", rows: without(readSQL["items"], q.Fields, largeOfItem), noun: items, key: "i.id",
 		order: "i.id ASC", byID: true, desc: q.Desc, cursor: q.Cursor, limit: q.Limit}
-	l.after = func(w *where, cursor string) error { return w.afterID("i.id >", l.noun.id(cursor)) }
+	l.after = func(w *Where, cursor string) error { return w.afterID("i.id >", l.noun.id(cursor)) }
 	if q.Desc {
-		l.order, l.after = "i.id DESC", func(w *where, cursor string) error { return w.afterID("i.id <", l.noun.id(cursor)) }
+		l.order, l.after = "i.id DESC", func(w *Where, cursor string) error { return w.afterID("i.id <", l.noun.id(cursor)) }
 	}
 	l.scan = func(query string, args ...any) ([]ItemRow, error) { return scanItems(ctx, tx, now, query, args...) }
-	l.own.and("i.namespace = ?", namespace)
+	l.own.And("i.namespace = ?", namespace)
 	if err := l.own.exceptCopies(ctx, tx, "i.task_id"); err != nil {
 		return pawl.List[pawl.Item]{}, err
 	}
 	if len(q.IDs) > 0 {
-		l.own.and("i.id @among_ids(?)", ItemList(q.IDs))
+		l.own.And("i.id @among_ids(?)", ItemList(q.IDs))
 	}
 	if q.TaskID != "" {
-		l.own.and("i.task_id = ?", TaskID(q.TaskID))
+		l.own.And("i.task_id = ?", TaskID(q.TaskID))
 	}
 	if err := l.searchItems(ctx, tx, namespace, &q, now); err != nil {
 		return pawl.List[pawl.Item]{}, err

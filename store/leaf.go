@@ -99,7 +99,7 @@ func newLeafRow() *leafRow {
 		r.dest = append(r.dest, &r.texts[i])
 	}
 	r.dest = append(r.dest, &r.queue, &r.since, &r.kind, &r.digest)
-	r.dest[5], r.dest[6] = leafRef{taskPrefix, &r.texts[1]}, leafRef{itemPrefix, &r.texts[2]}
+	r.dest[5], r.dest[6] = leafRef{TaskPrefix, &r.texts[1]}, leafRef{itemPrefix, &r.texts[2]}
 	return r
 }
 
@@ -315,7 +315,7 @@ func eachLeaf(ctx context.Context, tx Tx, s Span, digest digestsFunc, fn func(r 
 		if _, known := move(r.move); known {
 			err = v.read(ctx, tx, s, leafDigests)
 		} else {
-			newer[r.move], err = moveFrom(ctx, tx, r.move)
+			newer[r.move], err = MoveFrom(ctx, tx, r.move)
 		}
 		if err != nil {
 			return err

@@ -48,14 +48,14 @@ func LimitedQueues(ctx context.Context, tx Tx, namespace string) ([]LimitedQueue
 		if err := rows.Scan(&q.ID, &q.Type, &text); err != nil {
 			return nil, err
 		}
-		q.Limits = limitsOf(text)
+		q.Limits = LimitsOf(text)
 		out = append(out, q)
 	}
 	return out, rows.Err()
 }
 
-// limitsOf reads stored limits, with the defaults that depend on other members.
-func limitsOf(text string) (l pawl.QueueLimits) {
+// LimitsOf reads stored limits, with the defaults that depend on other members.
+func LimitsOf(text string) (l pawl.QueueLimits) {
 	_ = json.Unmarshal([]byte(text), &l) // written by us
 	rates := []*pawl.Rate{l.Rate}
 	if l.PerKey != nil {
@@ -89,7 +89,7 @@ const (
 // readLimits reads the limits of a queue.
 func readLimits(ctx context.Context, tx Tx, queue int64, query string) (r queueLimits, found bool, err error) {
 	found, err = Row(ctx, tx, []any{&r.text, &r.next, &r.changedAt, &r.searchedAt}, limitsSQL[query], queue)
-	r.limits = limitsOf(r.text)
+	r.limits = LimitsOf(r.text)
 	return r, found, err
 }
 
@@ -122,7 +122,7 @@ func SetLimits(ctx context.Context, tx Tx, name QueueName,
 	if now, err = NowAgain(ctx, tx); err != nil {
 		return q, false, err
 	}
-	q.Limits = limitsOf(text)
+	q.Limits = LimitsOf(text)
 	if err := boundStarts(ctx, tx, &was, &q, now); err != nil {
 		return q, false, err
 	}
@@ -412,7 +412,7 @@ func keyings(ctx context.Context, tx Tx, query string, args ...any) ([]KeyingDue
 		if err := rows.Scan(&d.Queue.ID, &d.Namespace, &d.Queue.Type, &text, &d.before); err != nil {
 			return nil, err
 		}
-		d.Queue.Limits = limitsOf(text)
+		d.Queue.Limits = LimitsOf(text)
 		out = append(out, d)
 	}
 	return out, rows.Err()

@@ -40,7 +40,7 @@ func scanMessages(ctx context.Context, tx Tx, query string, args ...any) ([]Mess
 			return nil, err
 		}
 		m.Thread, m.TaskID, m.ItemID, m.Model = string(thread), string(task), string(item), string(model)
-		m.Usage, m.Metadata, m.CheckpointID = raw(usage), raw(metadata), string(checkpoint)
+		m.Usage, m.Metadata, m.CheckpointID = Raw(usage), Raw(metadata), string(checkpoint)
 		m.UpdatedAt = Stamp(*cmp.Or(ended, chunk, &created))
 		m.Cuts, m.CreatedAt, m.EndedAt = CutsOf(m.cuts), Stamp(created), StampOf(ended)
 		if attempt != nil {
@@ -74,46 +74,46 @@ func oneMessage(ctx context.Context, tx Tx, query, namespace, id string) (Messag
 
 // ListMessages lists a namespace's messages, oldest first, or with Desc newest first.
 func ListMessages(ctx context.Context, tx Tx, namespace string, q pawl.MessageFilter) ([]MessageRow, error) {
-	var w where
-	w.and("m.namespace = ?", namespace)
+	var w Where
+	w.And("m.namespace = ?", namespace)
 	if q.Thread != "" {
-		w.and("m.thread = ?", q.Thread)
+		w.And("m.thread = ?", q.Thread)
 	}
 	if q.TaskID != "" {
-		w.and("m.task_id = ?", TaskID(q.TaskID))
+		w.And("m.task_id = ?", TaskID(q.TaskID))
 	}
 	if q.ItemID != "" { // through the task: item_id alone has no index
-		w.and("m.task_id = (SELECT x.task_id FROM pawl.all_items x WHERE x.id = ?)", ItemID(q.ItemID))
-		w.and("m.item_id = ?", ItemID(q.ItemID))
+		w.And("m.task_id = (SELECT x.task_id FROM pawl.all_items x WHERE x.id = ?)", ItemID(q.ItemID))
+		w.And("m.item_id = ?", ItemID(q.ItemID))
 	}
 	if len(q.Statuses) > 0 {
-		w.and("m.state @among(?)", List(texts(q.Statuses)))
+		w.And("m.state @among(?)", List(texts(q.Statuses)))
 	}
 	if q.Stalled {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return nil, err
 		}
-		w.and(messageSQL["stalled"], now-pawl.MessageStalls.Microseconds(), now)
+		w.And(messageSQL["stalled"], now-pawl.MessageStalls.Microseconds(), now)
 	}
 	behind, order := "m.id >", "m.id"
 	if q.Desc {
 		behind, order = "m.id <", "m.id DESC"
 	}
-	if err := w.after(behind, "msg_", q.Cursor); err != nil {
+	if err := w.After(behind, "msg_", q.Cursor); err != nil {
 		return nil, err
 	}
-	return scanMessages(ctx, tx, w.text(messageSQL["message"], order, q.Limit+1), w.args...)
+	return scanMessages(ctx, tx, w.Text(messageSQL["message"], order, q.Limit+1), w.Args...)
 }
 
 // CountStalled counts the stalled messages of a namespace; "" = of all.
 func CountStalled(ctx context.Context, tx Tx, namespace string, now int64) (n int64, err error) {
-	var w where
-	w.and(messageSQL["stalled"], now-pawl.MessageStalls.Microseconds(), now)
+	var w Where
+	w.And(messageSQL["stalled"], now-pawl.MessageStalls.Microseconds(), now)
 	if namespace != "" {
-		w.and("m.namespace || '' = ?", namespace) // by the index of open messages, not through all of the namespace
+		w.And("m.namespace || '' = ?", namespace) // by the index of open messages, not through all of the namespace
 	}
-	_, err = Row(ctx, tx, []any{&n}, "SELECT COUNT(*) FROM pawl.messages m\nWHERE "+strings.Join(w.conds, " AND "), w.args...)
+	_, err = Row(ctx, tx, []any{&n}, "SELECT COUNT(*) FROM pawl.messages m\nWHERE "+strings.Join(w.conds, " AND "), w.Args...)
 	return n, err
 }
 
@@ -146,36 +146,6 @@ func Chunks(ctx context.Context, tx Tx, id string, from int64, limit int) ([]Chu
 			return nil, err
 		}
 		out = append(out, c)
-	}
-	return out, rows.Err()
-}
-
-// MessageHead is the current state of a message without its content.
-type MessageHead struct {
-	Epoch  int64 // of the feed
-	ID     string
-	State  string
-	Chunks int64
-	Step   int
-	Cuts   []pawl.Cut
-}
-
-// MessageHeads reads the heads of messages.
-func MessageHeads(ctx context.Context, tx Tx, ids []string) ([]MessageHead, error) {
-	rows, err := tx.Query(ctx, messageSQL["heads"], List(ids))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []MessageHead
-	for rows.Next() {
-		var h MessageHead
-		var cuts Text
-		if err := rows.Scan(&h.ID, &h.State, &h.Chunks, &h.Step, &cuts); err != nil {
-			return nil, err
-		}
-		h.Cuts = CutsOf(cuts)
-		out = append(out, h)
 	}
 	return out, rows.Err()
 }

@@ -19,20 +19,6 @@ WHERE c.message_id = $1 AND c.seq >= (
 ORDER BY c.seq
 LIMIT $3
 
--- name: heads
-SELECT m.id, m.state, m.chunks, m.step_number, m.cuts
-FROM pawl.messages m
-WHERE m.id IN @list($1)
-
--- name: start message
-INSERT INTO pawl.messages (id, namespace, thread, task_id, item_id, attempt, role, content, state, model, max_steps, metadata, created_at, ended_at, step_offset)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 0)
-
--- name: thread of task
-SELECT COALESCE(thread, '')
-FROM pawl.tasks
-WHERE id = $1
-
 -- name: take over
 UPDATE pawl.messages
 SET attempt = $2, step_offset = $3, cuts = $4
@@ -60,12 +46,6 @@ FROM pawl.leases l
 WHERE l.item_id = $1
 @lock
 
--- name: strays
-SELECT m.id, m.namespace, COALESCE(@state_name(r.state), @state_name(e.state))
-FROM pawl.messages m
-LEFT JOIN pawl.parked_items r ON r.item_id = m.item_id
-LEFT JOIN pawl.finished_items e ON e.item_id = m.item_id
-
 -- name: retired messages
 SELECT m.id, m.ended_at
 FROM pawl.messages m
@@ -88,20 +68,6 @@ SET replayable = 0
 WHERE id IN @list($1) AND replayable = 1 AND ended_at <= $2
 RETURNING id
 
--- The messages that a task has itself and that were opened: complete ones have no `replayable`.
--- name: own message of thread
-SELECT m.id
-FROM pawl.messages m
-WHERE m.task_id = $1 AND m.item_id IS NULL AND m.thread = $2 AND (m.state <> 'complete' OR m.replayable IS NOT NULL)
-ORDER BY m.id
-LIMIT 1
-
--- name: next writer
-UPDATE pawl.messages
-SET attempt = attempt + 1
-WHERE id = $1
-RETURNING attempt
-
 -- name: look at own message
 SELECT m.state, m.chunks, m.bytes
 FROM pawl.messages m
@@ -122,7 +88,3 @@ SELECT t.id
 FROM pawl.tasks t
 WHERE t.id = (SELECT m.task_id FROM pawl.messages m WHERE m.id = $1 AND m.namespace = $2)
 @kept
-
--- name: own strays
-SELECT m.id, m.namespace, ''
-FROM pawl.messages m

@@ -197,34 +197,3 @@ func ToolCalls(ctx context.Context, tx Tx, id string) ([]pawl.ToolCall, error) {
 	})
 	return out, err
 }
-
-// EndOrphanedMessage ends an open message whose item has no work left. The message of a
-// failed item ends in error, that of a cancelled item is stopped, and any other is
-// complete.
-func EndOrphanedMessage(ctx context.Context, tx Tx, s OrphanedMessage) error {
-	to := pawl.MessageComplete
-	switch s.ItemState {
-	case "failed", "dead_lettered":
-		to = pawl.MessageError
-	case "cancelled":
-		to = pawl.MessageStopped
-	}
-	m, err := LockMessage(ctx, tx, s.Namespace, s.ID)
-	if err != nil || m.Status != pawl.MessageStreaming {
-		return err
-	}
-	still, err := OrphanedMessages(ctx, tx, []string{m.ItemID}, "", 1)
-	if err != nil || len(still) == 0 || still[0].ItemState != s.ItemState { // the item was retried in the meantime
-		return err
-	}
-	now, err := tx.Now(ctx)
-	if err != nil {
-		return err
-	}
-	m.Status = to
-	content, err := Content(ctx, tx, &m)
-	if err != nil {
-		return err
-	}
-	return EndMessage(ctx, tx, now, &m, to, content, Actor{Type: pawl.ActorSystem}, "its item is "+s.ItemState)
-}

@@ -40,41 +40,6 @@ func LockItem(ctx context.Context, tx Tx, itemID string) (stopped string, leased
 	return stopped, leased, err
 }
 
-// OrphanedMessage is an open message whose item has no work left; ItemState is "" of one that a
-// task has itself.
-type OrphanedMessage struct{ ID, Namespace, ItemState string }
-
-// OrphanedMessages lists up to limit open messages whose items have no work left: of the
-// given items, of a task, or of all.
-func OrphanedMessages(ctx context.Context, tx Tx, items []string, taskID string, limit int) ([]OrphanedMessage, error) {
-	var w where
-	w.and("m.state = 'streaming' AND m.item_id IS NOT NULL AND (r.item_id IS NOT NULL OR e.item_id IS NOT NULL)")
-	if items != nil {
-		w.and("m.item_id IN @ids(?)", ItemList(items))
-	}
-	if taskID != "" {
-		w.and("m.task_id = ?", TaskID(taskID))
-	}
-	return orphans(ctx, tx, &w, "strays", limit)
-}
-
-func orphans(ctx context.Context, tx Tx, w *where, name string, limit int) ([]OrphanedMessage, error) {
-	rows, err := tx.Query(ctx, w.text(messageSQL[name], "m.id", limit), w.args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []OrphanedMessage
-	for rows.Next() {
-		var s OrphanedMessage
-		if err := rows.Scan(&s.ID, &s.Namespace, &s.ItemState); err != nil {
-			return nil, err
-		}
-		out = append(out, s)
-	}
-	return out, rows.Err()
-}
-
 // ChunkRemoval removes the chunks of messages that ended by a time: their content is in the message. It goes from message to
 // message in the order of their ends.
 type ChunkRemoval struct {

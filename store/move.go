@@ -15,7 +15,7 @@ type Change struct {
 	ItemIDs           []string // nil = every item of the task that the verb applies to
 	To                string   // give_up: failed or cancelled
 	Error             Text     // give_up: the reason, as JSON
-	LeftBy            Text     // give_up: dependency = DependencyRestored may queue it again
+	LeftBy            Text     // give_up: dependency = dependencyRestored may queue it again
 	Actor             Actor
 	Reason            Text
 	Data              Text // of the events; "" = none

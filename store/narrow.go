@@ -106,7 +106,7 @@ func fewTasks(ctx context.Context, tx Tx, namespace string) (bool, error) {
 // conditions, until the page is full. With one query for both, the planner could join all
 // tables first.
 type listing[T any] struct {
-	own, derived where        // conditions on columns of the table, and on columns of what is joined to it
+	own, derived Where        // conditions on columns of the table, and on columns of what is joined to it
 	sets         []candidates // any of them has all rows
 	indexed      bool         // an index decides the conditions of own
 	table, rows  string       // the table with its alias, one letter; the query that reads the rows
@@ -117,7 +117,7 @@ type listing[T any] struct {
 	byID         bool // the list is in the order of ids
 	cursor       string
 	limit        int
-	after        func(w *where, cursor string) error
+	after        func(w *Where, cursor string) error
 	scan         func(query string, args ...any) ([]T, error)
 	// check returns those of the keys whose rows the list wants, by what no statement decides; nil = all.
 	check   func(ctx context.Context, tx Tx, keys []string) ([]string, error)
@@ -140,7 +140,7 @@ type noun struct {
 }
 
 var (
-	tasks = noun{taskPrefix, func(id string) ID { return TaskID(id) }, func() IDTarget { return new(TaskID) }, TaskList, TaskIDs, TaskIDs}
+	tasks = noun{TaskPrefix, func(id string) ID { return TaskID(id) }, func() IDTarget { return new(TaskID) }, TaskList, TaskIDs, TaskIDs}
 	items = noun{itemPrefix, func(id string) ID { return ItemID(id) }, func() IDTarget { return new(ItemID) }, ItemList, ItemIDs, ItemIDs}
 )
 
@@ -215,12 +215,12 @@ func (l *listing[T]) isOrdered() bool {
 }
 
 // find reads the keys of rows by the table's own conditions.
-func (l *listing[T]) find(ctx context.Context, tx Tx, w where, limit int) ([]string, error) {
-	return l.noun.ids(ctx, tx, w.text("SELECT "+l.key+" FROM pawl."+l.table, l.order, limit), w.args...)
+func (l *listing[T]) find(ctx context.Context, tx Tx, w Where, limit int) ([]string, error) {
+	return l.noun.ids(ctx, tx, w.Text("SELECT "+l.key+" FROM pawl."+l.table, l.order, limit), w.Args...)
 }
 
 // next finds keys in one part after another.
-func (l *listing[T]) next(ctx context.Context, tx Tx, w where, limit int) (keys []string, err error) {
+func (l *listing[T]) next(ctx context.Context, tx Tx, w Where, limit int) (keys []string, err error) {
 	if len(l.parts) == 0 {
 		return l.find(ctx, tx, w, limit)
 	}
@@ -254,8 +254,8 @@ func (l *listing[T]) read(keys []string) ([]T, error) {
 		return nil, nil
 	}
 	w := l.derived.with(l.id()+" @among_ids(?)", l.noun.list(l.noun.idsOf(keys)))
-	text := w.text(l.rows, l.order, l.limit+1)
-	return l.scan(text, w.args...)
+	text := w.Text(l.rows, l.order, l.limit+1)
+	return l.scan(text, w.Args...)
 }
 
 // idsOf returns the ids in the keys of a list.

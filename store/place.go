@@ -7,8 +7,6 @@ import (
 	"strings"
 )
 
-var placeSQL = Texts(sqlFiles, "place.sql")
-
 // Place is where a database is. A copy of the database is at another place. On PostgreSQL it is
 // the server's identifier, where that can be read, the numbers of the database and of the
 // schema, and the hosts and the database of the URL. On SQLite it is the inode of the file, and
@@ -55,69 +53,8 @@ func (p Place) String() string {
 	return fmt.Sprintf("%s (system %s, database %d, schema %d)", p.Address, system, p.Database, p.Schema)
 }
 
-// PlaceOf reads a place from the text of its row.
-func PlaceOf(text string) (p Place) {
-	_ = json.Unmarshal([]byte(text), &p) // written by Text
-	return p
-}
-
 // The kinds of rows of places.
-const (
-	PlaceKnown    = "known"
-	PlaceAsked    = "asked"    // a server asks whether it is the same database
-	PlaceExpected = "expected" // an address that is admitted once
-	PlaceFound    = "found"    // since then the database is known to be a copy
-	PlaceTest     = "test"     // the database is a copy for tests
-)
-
-// PlaceRow is a row of places.
-type PlaceRow struct {
-	Kind, Place, How string
-	Position         int64 // of the feed
-	Leaves           int64 // of the log
-	CreatedAt        int64
-}
-
-// Places reads all rows, oldest first.
-func Places(ctx context.Context, tx Tx) ([]PlaceRow, error) {
-	rows, err := tx.Query(ctx, placeSQL["places"])
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []PlaceRow
-	for rows.Next() {
-		var r PlaceRow
-		if err := rows.Scan(&r.Kind, &r.Place, &r.How, &r.Position, &r.Leaves, &r.CreatedAt); err != nil {
-			return nil, err
-		}
-		out = append(out, r)
-	}
-	return out, rows.Err()
-}
-
-// PutPlace writes a row. Of one that exists, the time and how it became known change.
-func PutPlace(ctx context.Context, tx Tx, r PlaceRow) error {
-	_, err := tx.Exec(ctx, placeSQL["put place"], r.Kind, r.Place, Text(r.How), r.Position, r.Leaves, r.CreatedAt)
-	return err
-}
-
-// ForgetPlace removes a row.
-func ForgetPlace(ctx context.Context, tx Tx, kind, place string) error {
-	_, err := tx.Exec(ctx, placeSQL["forget place"], kind, place)
-	return err
-}
-
-// ForgetPlaces removes all rows.
-func ForgetPlaces(ctx context.Context, tx Tx) error {
-	_, err := tx.Exec(ctx, placeSQL["forget places"])
-	return err
-}
-
-// PlaceQuestions returns the places that servers have asked about since a time.
-func PlaceQuestions(ctx context.Context, tx Tx, since int64) ([]string, error) {
-	return Strings(ctx, tx, placeSQL["questions"], since)
-}
+const ()
 
 // LeaveServer forgets which server has given the positions of events: the next one goes on, without a new epoch.
 func LeaveServer(ctx context.Context, tx Tx) error {

@@ -131,7 +131,7 @@ type plainTable struct {
 	table, query string
 	names        []string // without the columns of the actor
 	actor        []string // the columns of the actor
-	at           int      // where these belong
+	at           int      // Where these belong
 	owner        int      // the place of the task's id
 	then         func(t *PlainTask, values []any)
 }

@@ -17,7 +17,8 @@ import (
 // QueueName is the namespace and the type of items.
 type QueueName struct{ Namespace, Type string }
 
-func (q QueueName) compare(o QueueName) int {
+// Compare orders by namespace, then by type.
+func (q QueueName) Compare(o QueueName) int {
 	if c := strings.Compare(q.Namespace, o.Namespace); c != 0 {
 		return c
 	}
@@ -82,7 +83,7 @@ func EnsureQueues(ctx context.Context, tx Tx, names ...QueueName) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	slices.SortFunc(missing, QueueName.compare)
+	slices.SortFunc(missing, QueueName.Compare)
 	missing = slices.Compact(missing)
 	if d := dictionaryOf(tx); d != nil && d.Known() != nil {
 		if made, err := d.MakeQueues(ctx, missing); made || err != nil {

@@ -43,13 +43,6 @@ SELECT e.id, e.namespace, e.task_id, e.item_id, e.attempt, e.move, COALESCE(a.ki
 FROM pawl.task_events e
 LEFT JOIN pawl.actors a ON a.id = e.actor
 
--- The event of a worker's call, among the newest of its task.
--- name: event of request
-SELECT e.move, e.key_id, e.data
-FROM (SELECT x.item_id, x.attempt, x.move, x.key_id, x.data, x.request FROM pawl.task_events x WHERE x.task_id = $1 ORDER BY x.id DESC LIMIT $5) e
-WHERE e.item_id = $2 AND e.attempt = $3 AND e.request = $4
-LIMIT 1
-
 -- name: move
 SELECT class, event, from_state, to_state, task_from, task_to
 FROM pawl.moves
@@ -142,13 +135,6 @@ WITH RECURSIVE g (queue_id, rank) AS (
 SELECT @type_of(g.queue_id), g.rank
 FROM g
 WHERE g.rank > $2 AND ($3 OR @claimable(g.queue_id) IS NOT NULL)
-
--- name: task marks
-SELECT t.id, t.state, t.version,
-  COALESCE((SELECT CAST(SUM(x.id) AS bigint)
-    FROM (SELECT e.id FROM pawl.task_events e WHERE e.task_id = t.id ORDER BY e.id DESC LIMIT $2) x), 0)
-FROM pawl.task_rows t
-WHERE t.id @among_ids($1)
 
 -- What the items that still ask by tasks need: their number, the sum of the amounts as
 -- quotients and remainders, which do not overflow, and the least amount. The metadata has what was decided.

@@ -20,31 +20,31 @@ func ListEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 }
 
 func listEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter) (pawl.List[pawl.Event], error) {
-	var w where
-	w.and("e.namespace = ?", namespace)
+	var w Where
+	w.And("e.namespace = ?", namespace)
 	if q.TaskID != "" {
-		w.and("e.task_id = ?", TaskID(q.TaskID))
+		w.And("e.task_id = ?", TaskID(q.TaskID))
 	}
 	if q.ItemID != "" { // through the task: item_id has no index of its own
-		w.and("e.task_id = (SELECT x.task_id FROM pawl.all_items x WHERE x.id = ?)", ItemID(q.ItemID))
-		w.and("e.item_id = ?", ItemID(q.ItemID))
+		w.And("e.task_id = (SELECT x.task_id FROM pawl.all_items x WHERE x.id = ?)", ItemID(q.ItemID))
+		w.And("e.item_id = ?", ItemID(q.ItemID))
 	}
 	if len(q.Types) > 0 {
-		w.and("(SELECT x.type FROM pawl.tasks x WHERE x.id = e.task_id) @among(?)", List(q.Types))
+		w.And("(SELECT x.type FROM pawl.tasks x WHERE x.id = e.task_id) @among(?)", List(q.Types))
 	}
 	if q.Event != "" {
 		known := codesOf(func(m pawl.MoveCode) bool { return m.Event == q.Event })
-		w.and("(e.move IN "+known+" OR e.move > ? AND e.move IN (SELECT m.code FROM pawl.moves m WHERE m.event = ?))", // those of a newer program
+		w.And("(e.move IN "+known+" OR e.move > ? AND e.move IN (SELECT m.code FROM pawl.moves m WHERE m.event = ?))", // those of a newer program
 			len(pawl.MoveCodes), q.Event)
 		if q.Event == "deleted" && q.TaskID == "" { // such events are rare
-			w.and("e.id IN (SELECT b.event_id FROM pawl.tombstones b WHERE b.namespace = ?)", namespace)
+			w.And("e.id IN (SELECT b.event_id FROM pawl.tombstones b WHERE b.namespace = ?)", namespace)
 		}
 	}
 	if !q.Since.IsZero() {
-		w.and("e.created_at >= ?", q.Since.UnixMicro())
+		w.And("e.created_at >= ?", q.Since.UnixMicro())
 	}
 	if !q.Until.IsZero() {
-		w.and("e.created_at < ?", q.Until.UnixMicro())
+		w.And("e.created_at < ?", q.Until.UnixMicro())
 	}
 	cmp, dir := "<", "DESC"
 	if q.Asc {
@@ -55,7 +55,7 @@ func listEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 		if err != nil {
 			return pawl.List[pawl.Event]{}, NotACursor()
 		}
-		w.and("e.id "+cmp+" ?", after)
+		w.And("e.id "+cmp+" ?", after)
 	}
 	order := "e.id "
 	if q.TaskID == "" && q.ItemID == "" {
@@ -64,12 +64,12 @@ func listEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 			return pawl.List[pawl.Event]{}, err
 		}
 		if few {
-			w.and(readSQL["events of few tasks"], namespace, namespace)
+			w.And(readSQL["events of few tasks"], namespace, namespace)
 			order = "e.id + 0 " // not along the index of ids, which has the events of all namespaces
 		}
 	}
 	var out []pawl.Event
-	err := scanEvents(ctx, tx, w.text(readSQL["events"], order+dir, q.Limit+1), w.args, func(_ int64, e pawl.Event) { out = append(out, e) })
+	err := scanEvents(ctx, tx, w.Text(readSQL["events"], order+dir, q.Limit+1), w.Args, func(_ int64, e pawl.Event) { out = append(out, e) })
 	return Paged(out, q.Limit, func(e pawl.Event) string { return e.ID }), err
 }
 
@@ -104,7 +104,7 @@ func scanEvents(ctx context.Context, tx Tx, query string, args []any, take func(
 	}
 	rows.Close()
 	for i := range found {
-		move, err := moveFrom(ctx, tx, found[i].move)
+		move, err := MoveFrom(ctx, tx, found[i].move)
 		if err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (s *eventScan) scan(rows Rows) error {
 	s.ID, s.TaskType, s.ItemID = "evt_"+strconv.FormatInt(s.id, 10), string(typ), string(item)
 	s.ActorID, s.KeyID, s.Message = string(actorID), string(key), string(message)
 	s.TraceParent, s.TraceState = TraceOf(trace)
-	s.Data, s.Diff, s.CreatedAt = raw(data), raw(diff), Stamp(created)
+	s.Data, s.Diff, s.CreatedAt = Raw(data), Raw(diff), Stamp(created)
 	if attempt != nil {
 		s.Attempt = *attempt
 	}
@@ -150,39 +150,39 @@ func (s *eventScan) is(m pawl.MoveCode) {
 }
 
 func listCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.CheckpointFilter) (pawl.List[CheckpointRow], error) {
-	var w where
-	w.and("c.namespace = ?", namespace)
+	var w Where
+	w.And("c.namespace = ?", namespace)
 	if q.TaskID != "" {
-		w.and("c.task_id = ?", TaskID(q.TaskID))
+		w.And("c.task_id = ?", TaskID(q.TaskID))
 	}
 	if q.ItemID != "" {
-		w.and("c.item_id = ?", ItemID(q.ItemID))
+		w.And("c.item_id = ?", ItemID(q.ItemID))
 	}
 	if len(q.Types) > 0 {
-		w.and("c.type @among(?)", List(q.Types))
+		w.And("c.type @among(?)", List(q.Types))
 	}
 	if len(q.Names) > 0 {
-		w.and("c.name @among(?)", List(q.Names))
+		w.And("c.name @among(?)", List(q.Names))
 	}
 	if q.NamePrefix != "" {
 		from, to := nameRange(q.NamePrefix)
-		w.and("c.name >= ? AND c.name < ?", from, to)
+		w.And("c.name >= ? AND c.name < ?", from, to)
 	}
 	if len(q.IDs) > 0 {
-		w.and("c.id @among(?)", List(q.IDs))
+		w.And("c.id @among(?)", List(q.IDs))
 	}
 	if len(q.Sequences) > 0 {
 		rows := make([][]any, len(q.Sequences))
 		for i, n := range q.Sequences {
 			rows[i] = []any{n}
 		}
-		w.and("c.seq IN (SELECT CAST(j.value ->> 0 AS BIGINT) FROM @each(?) AS j)", Table(rows))
+		w.And("c.seq IN (SELECT CAST(j.value ->> 0 AS BIGINT) FROM @each(?) AS j)", Table(rows))
 	}
 	if q.Own {
-		w.and("c.item_id IS NULL")
+		w.And("c.item_id IS NULL")
 	}
 	for name, value := range q.Metadata {
-		w.and("EXISTS (SELECT 1 FROM @checkpoint_metadata m WHERE m.key = ? AND m.value = ?)", name, value)
+		w.And("EXISTS (SELECT 1 FROM @checkpoint_metadata m WHERE m.key = ? AND m.value = ?)", name, value)
 	}
 	col, cmp, dir := "c.id", ">", " ASC"
 	if q.Desc {
@@ -192,7 +192,7 @@ func listCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.Checkp
 		if err := w.exceptCopies(ctx, tx, "c.task_id"); err != nil {
 			return pawl.List[CheckpointRow]{}, err
 		}
-		if err := w.after(col+" "+cmp, "ckp_", q.Cursor); err != nil {
+		if err := w.After(col+" "+cmp, "ckp_", q.Cursor); err != nil {
 			return pawl.List[CheckpointRow]{}, err
 		}
 	} else if col = "c.seq"; q.Cursor != "" {
@@ -200,9 +200,9 @@ func listCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.Checkp
 		if err != nil {
 			return pawl.List[CheckpointRow]{}, NotACursor()
 		}
-		w.and(col+" "+cmp+" ?", n)
+		w.And(col+" "+cmp+" ?", n)
 	}
-	out, err := scanCheckpoints(ctx, tx, Rows.Scan, w.text(checkpointColumns(q.Brief), col+dir, q.Limit+1), w.args...)
+	out, err := scanCheckpoints(ctx, tx, Rows.Scan, w.Text(checkpointColumns(q.Brief), col+dir, q.Limit+1), w.Args...)
 	if err != nil {
 		return pawl.List[CheckpointRow]{}, err
 	}
@@ -285,7 +285,7 @@ func scanCheckpoints(ctx context.Context, tx Tx, scan func(rows Rows, into ...an
 			c.said = &s
 		}
 		c.ItemID, c.Name, c.ArgsHash, c.message = string(item), string(name), string(args), string(message)
-		c.Snapshot, c.Metadata, c.CreatedAt = raw(snapshot), raw(metadata), Stamp(created)
+		c.Snapshot, c.Metadata, c.CreatedAt = Raw(snapshot), Raw(metadata), Stamp(created)
 		if attempt != nil {
 			c.Attempt = *attempt
 		}

@@ -43,7 +43,7 @@ func LockRelay(ctx context.Context, tx Tx, sink string) (pawl.Relay, bool, error
 // StartRelay is LockRelay that first creates a missing relay at the beginning of the event
 // log.
 func StartRelay(ctx context.Context, tx Tx, sink string) (pawl.Relay, error) {
-	if _, err := tx.Exec(ctx, sweepSQL["start cursor"], RelayPrefix+sink); err != nil {
+	if err := StartCursor(ctx, tx, RelayPrefix+sink); err != nil {
 		return pawl.Relay{}, err
 	}
 	r, _, err := LockRelay(ctx, tx, sink)

@@ -79,7 +79,7 @@ func NewReturned(f Fence, taskID string, failures int, columns ReturnedColumns) 
 	r.Attempt, r.Failures = f.Attempt, failures
 	r.item = pawl.Item{ID: f.ItemID, TaskID: taskID, Namespace: f.Namespace, Type: c.Type, Kind: c.Kind, Key: c.Key, Position: c.Position,
 		Priority:    c.Priority,
-		MaxAttempts: c.MaxAttempts, Input: json.RawMessage(columns.input), PartsRequired: raw(c.PartsRequired), CreatedAt: Stamp(c.CreatedAt),
+		MaxAttempts: c.MaxAttempts, Input: json.RawMessage(columns.input), PartsRequired: Raw(c.PartsRequired), CreatedAt: Stamp(c.CreatedAt),
 		Deadline: StampOf(c.Deadline)}
 	if c.After != "" {
 		_ = json.Unmarshal([]byte(c.After), &r.item.After) // written by us
@@ -160,7 +160,7 @@ func (r *Returned) Item() *pawl.Item {
 		it.RunAt = StampOf(r.goesOn())
 		it.BlockedBy = r.blocked()
 	default:
-		it.Result, it.AssembledResult = raw(r.Result), raw(r.Assembled)
+		it.Result, it.AssembledResult = Raw(r.Result), Raw(r.Assembled)
 		it.AcceptedAt, it.CompletedAt = StampOf(r.AcceptedAt), StampOf(r.CompletedAt)
 		if it.State == pawl.ItemCompleted {
 			it.Error = nil

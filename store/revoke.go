@@ -6,29 +6,8 @@ import (
 	"time"
 )
 
-var revokeSQL = Texts(sqlFiles, "revoke.sql")
-
 // EndedKey is the reason with which a lease ends with its API key.
 const EndedKey = Text("its API key was revoked or has expired")
-
-// LeasesOfEndedKeys returns up to limit live leases of API keys that are revoked or have expired. It locks none.
-func LeasesOfEndedKeys(ctx context.Context, tx Tx, limit int) ([]string, error) {
-	now, err := tx.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return ItemIDs(ctx, tx, revokeSQL["leases of ended keys"], now, limit)
-}
-
-// LockOfEndedKeys locks those of the leases that LeasesOfEndedKeys still returns, bar those that another transaction
-// locks.
-func LockOfEndedKeys(ctx context.Context, tx Tx, itemIDs []string) ([]string, error) {
-	now, err := tx.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return ItemIDs(ctx, tx, revokeSQL["leases of ended keys among"], now, ItemList(itemIDs))
-}
 
 // RevokeLeases ends leases that this transaction has locked. Their items are queued again,
 // each with an event; this is not counted as a failure.

@@ -69,7 +69,7 @@ func (l *listing[T]) search(ctx context.Context, tx Tx,
 // walked is a step along the table in the order of ids. Without an index that decides the
 // conditions, it looks at a window of rows.
 func (l *listing[T]) walked(ctx context.Context, tx Tx, at string, size int) (keys []string, last string, done bool, err error) {
-	w, rows := l.own.with("TRUE"), where{conds: l.own.conds[:1], args: l.own.args[:1]} // the first condition is the namespace
+	w, rows := l.own.with("TRUE"), Where{conds: l.own.conds[:1], Args: l.own.Args[:1]} // the first condition is the namespace
 	if err := l.after(&w, at); err != nil {
 		return nil, "", true, err
 	}
@@ -79,15 +79,15 @@ func (l *listing[T]) walked(ctx context.Context, tx Tx, at string, size int) (ke
 			return nil, "", true, err
 		}
 		window := min(max(firstWindow, l.effort.rows), largestWindow)
-		rows.args = append(rows.args, window)
+		rows.Args = append(rows.Args, window)
 		bound, err := l.noun.ids(ctx, tx, "SELECT "+l.key+" FROM pawl."+l.table+"\nWHERE "+strings.Join(rows.conds, " AND ")+
-			"\nORDER BY "+l.order+"\nLIMIT 1 OFFSET "+placeholder(len(rows.args)), rows.args...)
+			"\nORDER BY "+l.order+"\nLIMIT 1 OFFSET "+placeholder(len(rows.Args)), rows.Args...)
 		if err != nil {
 			return nil, "", true, err
 		}
 		if len(bound) == 1 {
 			last = bound[0]
-			w.and(l.id()+map[bool]string{false: " <= ?", true: " >= ?"}[l.desc], l.noun.id(last))
+			w.And(l.id()+map[bool]string{false: " <= ?", true: " >= ?"}[l.desc], l.noun.id(last))
 			l.effort.rows += window
 		}
 	}

@@ -25,13 +25,13 @@ func (l *listing[T]) searchItems(ctx context.Context, tx Tx, namespace string, q
 		q.Types = append(types, "") // of no item
 	}
 	if len(q.Types) > 0 {
-		l.own.and("i.type @among(?)", List(q.Types))
+		l.own.And("i.type @among(?)", List(q.Types))
 		l.queue = func(typ string) bool { return slices.Contains(q.Types, typ) }
 	}
 	if q.Failure != "" {
 		typ, key, _ := pawl.ParseFailureName(q.Failure)
-		l.own.and("i.type = ?", typ)
-		l.own.and("EXISTS (SELECT 1 FROM pawl.parked_items f WHERE f.item_id = i.id AND f.failure = ?)", key)
+		l.own.And("i.type = ?", typ)
+		l.own.And("EXISTS (SELECT 1 FROM pawl.parked_items f WHERE f.item_id = i.id AND f.failure = ?)", key)
 		l.sets = append(l.sets, failureSource("item_id", key, typ))
 	}
 	if q.Error != "" {
@@ -82,7 +82,7 @@ func (l *listing[T]) inStates(states []string) {
 		}
 	}
 	if len(places) > 0 {
-		l.own.and("(" + strings.Join(places, " OR ") + ")")
+		l.own.And("(" + strings.Join(places, " OR ") + ")")
 	}
 }
 
@@ -96,7 +96,7 @@ func (l *listing[T]) placed(q *pawl.ItemFilter, now int64) (states []string) {
 	}
 	if len(q.States) > 0 {
 		states = texts(q.States)
-		l.derived.and("i.state @among(?)", List(states))
+		l.derived.And("i.state @among(?)", List(states))
 	}
 	if len(q.Statuses) > 0 {
 		states = l.derived.statuses(q.Statuses, now)
@@ -108,7 +108,7 @@ func (l *listing[T]) placed(q *pawl.ItemFilter, now int64) (states []string) {
 		cond = " AND queue_id IN (SELECT q.id FROM pawl.queues q WHERE q.namespace = $1 AND q.type IN @list($3))"
 	}
 	if q.WorkerID != "" {
-		l.derived.and("i.last_worker = @worker(?)", q.WorkerID)
+		l.derived.And("i.last_worker = @worker(?)", q.WorkerID)
 		set.args = append(set.args, q.WorkerID)
 		cond += " AND worker = @worker(" + placeholder(2+len(set.args)) + ")"
 	}
@@ -136,23 +136,23 @@ func (l *listing[T]) placed(q *pawl.ItemFilter, now int64) (states []string) {
 func (l *listing[T]) itemsOfIDs(low, high, of string) {
 	switch of {
 	case itemPrefix:
-		l.own.and("i.id >= ?", ItemID(low))
-		l.own.and("i.id <= ?", ItemID(high))
+		l.own.And("i.id >= ?", ItemID(low))
+		l.own.And("i.id <= ?", ItemID(high))
 		l.indexed = true
-	case taskPrefix:
-		l.own.and("i.task_id >= ?", TaskID(low))
-		l.own.and("i.task_id <= ?", TaskID(high))
+	case TaskPrefix:
+		l.own.And("i.task_id >= ?", TaskID(low))
+		l.own.And("i.task_id <= ?", TaskID(high))
 		l.sets = append(l.sets, candidates{args: []any{TaskID(low), TaskID(high)},
 			sources: []source{from("id", "all_items", " AND task_id >= $3 AND task_id <= $4")}})
 	default:
-		l.own.and("EXISTS (SELECT 1 FROM pawl.messages m WHERE m.item_id = i.id AND m.id >= ? AND m.id <= ?)", low, high)
+		l.own.And("EXISTS (SELECT 1 FROM pawl.messages m WHERE m.item_id = i.id AND m.id >= ? AND m.id <= ?)", low, high)
 		l.sets = append(l.sets, candidates{args: []any{low, high}, sources: []source{from("item_id", "messages", " AND id >= $3 AND id <= $4")}})
 	}
 }
 
 // statuses adds a condition on statuses, and returns the states of which items may have them. A
 // lease that has run out is expired and not in_progress.
-func (w *where) statuses(statuses []pawl.Status, now int64) (states []string) {
+func (w *Where) statuses(statuses []pawl.Status, now int64) (states []string) {
 	expired := slices.Contains(statuses, pawl.StatusExpired)
 	running := slices.Contains(statuses, pawl.StatusInProgress)
 	for _, s := range pawl.ItemStates {
@@ -160,12 +160,12 @@ func (w *where) statuses(statuses []pawl.Status, now int64) (states []string) {
 			states = append(states, s.Name)
 		}
 	}
-	w.and("i.state @among(?)", List(states))
+	w.And("i.state @among(?)", List(states))
 	if expired && !running {
-		w.and("(i.lease_expires_at IS NULL OR i.lease_expires_at <= ?)", now)
+		w.And("(i.lease_expires_at IS NULL OR i.lease_expires_at <= ?)", now)
 	}
 	if running && !expired {
-		w.and("(i.lease_expires_at IS NULL OR i.lease_expires_at > ?)", now)
+		w.And("(i.lease_expires_at IS NULL OR i.lease_expires_at > ?)", now)
 	}
 	return states
 }

@@ -25,7 +25,7 @@ func (l *listing[T]) searchTasks(ctx context.Context, tx Tx, namespace string, q
 			l.titled(q.Search)
 		default:
 			low, high := titleRange(q.Search)
-			l.own.and("(t.type @among(?) OR t.title IS NOT NULL AND @lower(t.title) >= ? AND @lower(t.title) < ?)", List(types), low, high)
+			l.own.And("(t.type @among(?) OR t.title IS NOT NULL AND @lower(t.title) >= ? AND @lower(t.title) < ?)", List(types), low, high)
 		}
 	}
 	if q.TitlePrefix != "" {
@@ -50,12 +50,12 @@ func (l *listing[T]) ofFailure(ctx context.Context, tx Tx, namespace, failure st
 	typ, key, _ := pawl.ParseFailureName(failure)
 	ofItems, err := isOfItems(ctx, tx, namespace, failure)
 	if ofItems {
-		l.own.and("EXISTS (SELECT 1 FROM pawl.parked_items f WHERE f.task_id = t.id AND f.error IS NOT NULL AND f.failure = ? AND f.queue_id = "+
+		l.own.And("EXISTS (SELECT 1 FROM pawl.parked_items f WHERE f.task_id = t.id AND f.error IS NOT NULL AND f.failure = ? AND f.queue_id = "+
 			"(SELECT q.id FROM pawl.queues q WHERE q.namespace = ? AND q.type = ?))", key, namespace, typ)
 		l.sets = append(l.sets, failureSource("task_id", key, typ))
 		return err
 	}
-	l.own.and("t.type = ?", typ)
+	l.own.And("t.type = ?", typ)
 	const alone = "' AND failed_in IS NOT NULL"
 	l.sets = append(l.sets, candidates{ordered: true, sources: []source{from("task_id", "task_counters", rare+string(pawl.TaskFailed)+alone),
 		from("task_id", "task_counters", rare+string(pawl.TaskDeadLettered)+alone)}})
@@ -78,16 +78,16 @@ func failureSource(column string, key int64, typ string) candidates {
 // messages lies in a range.
 func (l *listing[T]) tasksOfIDs(low, high, of string) {
 	switch of {
-	case taskPrefix:
-		l.own.and("t.id >= ?", TaskID(low))
-		l.own.and("t.id <= ?", TaskID(high))
+	case TaskPrefix:
+		l.own.And("t.id >= ?", TaskID(low))
+		l.own.And("t.id <= ?", TaskID(high))
 		l.indexed = true
 	case itemPrefix:
-		l.own.and("EXISTS (SELECT 1 FROM pawl.all_items w WHERE w.task_id = t.id AND w.id >= ? AND w.id <= ?)", ItemID(low), ItemID(high))
+		l.own.And("EXISTS (SELECT 1 FROM pawl.all_items w WHERE w.task_id = t.id AND w.id >= ? AND w.id <= ?)", ItemID(low), ItemID(high))
 		l.sets = append(l.sets, candidates{args: []any{ItemID(low), ItemID(high)},
 			sources: []source{from("task_id", "all_items", " AND id >= $3 AND id <= $4")}})
 	default:
-		l.own.and("EXISTS (SELECT 1 FROM pawl.messages m WHERE m.task_id = t.id AND m.id >= ? AND m.id <= ?)", low, high)
+		l.own.And("EXISTS (SELECT 1 FROM pawl.messages m WHERE m.task_id = t.id AND m.id >= ? AND m.id <= ?)", low, high)
 		l.sets = append(l.sets, candidates{args: []any{low, high}, sources: []source{from("task_id", "messages", " AND id >= $3 AND id <= $4")}})
 	}
 }
@@ -95,7 +95,7 @@ func (l *listing[T]) tasksOfIDs(low, high, of string) {
 // titled adds the condition that the title begins with a text.
 func (l *listing[T]) titled(prefix string) {
 	low, high := titleRange(prefix)
-	l.own.and("t.title IS NOT NULL AND @lower(t.title) >= ? AND @lower(t.title) < ?", low, high)
+	l.own.And("t.title IS NOT NULL AND @lower(t.title) >= ? AND @lower(t.title) < ?", low, high)
 	l.sets = append(l.sets, candidates{args: []any{low, high},
 		sources: []source{from("id", "tasks", " AND title IS NOT NULL AND @lower(title) >= $3 AND @lower(title) < $4")}})
 }
@@ -123,7 +123,7 @@ const messagePrefix = "msg_"
 // last and their prefix. A UUID is the id of a task.
 func idRange(text string) (low, high, prefix string) {
 	text = strings.TrimSpace(idform.Task(text))
-	for _, p := range []string{taskPrefix, itemPrefix, messagePrefix} {
+	for _, p := range []string{TaskPrefix, itemPrefix, messagePrefix} {
 		if len(text) < len(p) || !strings.EqualFold(text[:len(p)], p) || len(text) > len(FirstTask) {
 			continue
 		}

@@ -93,7 +93,7 @@ func (t *Tally) Queues() []*QueueTally {
 	if t == nil {
 		return nil
 	}
-	return slices.SortedFunc(maps.Values(t.byName), func(a, b *QueueTally) int { return a.compare(b.QueueName) })
+	return slices.SortedFunc(maps.Values(t.byName), func(a, b *QueueTally) int { return a.Compare(b.QueueName) })
 }
 
 func newTally(c *Counting) *Tally {
@@ -348,8 +348,3 @@ func Series(ctx context.Context, tx Tx, namespace string, q pawl.SeriesQuery, mo
 }
 
 func minuteOf(t time.Time) int64 { return t.UnixMicro() / time.Minute.Microseconds() }
-
-// RemoveOldMinutes removes up to limit rows of counters of minutes that ended before a time.
-func RemoveOldMinutes(ctx context.Context, tx Tx, before int64, limit int) (int64, error) {
-	return tx.Exec(ctx, seriesSQL["remove old"], before/time.Minute.Microseconds(), limit)
-}

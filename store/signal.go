@@ -220,5 +220,5 @@ func ReadSignal(ctx context.Context, tx Tx, s Signal) (pawl.SentSignal, bool, er
 	var payload Text
 	var at int64
 	found, err := Row(ctx, tx, []any{&payload, &at}, signalSQL["read signal"], s.Namespace, s.Name, s.Key)
-	return pawl.SentSignal{Name: s.Name, Key: s.Key, Payload: raw(payload), SentAt: Stamp(at)}, found, err
+	return pawl.SentSignal{Name: s.Name, Key: s.Key, Payload: Raw(payload), SentAt: Stamp(at)}, found, err
 }

@@ -149,8 +149,3 @@ FROM pawl.signals s
 WHERE (s.namespace, s.name, s.key) > ($1, $2, $3)
 ORDER BY s.namespace, s.name, s.key
 LIMIT $5
-
--- name: count old signals
-SELECT COUNT(*)
-FROM pawl.signals
-WHERE sent_at < $1 OR name = $3 AND sent_at < $2

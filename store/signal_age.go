@@ -83,10 +83,3 @@ func readSignals(ctx context.Context, tx Tx, text string, args []any) (out []Sig
 	}
 	return out, rows.Err()
 }
-
-// CountOldSignals counts the signals that were last sent before a time, and those of budgets
-// before another.
-func CountOldSignals(ctx context.Context, tx Tx, before, ofBudgets int64) (n int64, err error) {
-	_, err = Row(ctx, tx, []any{&n}, signalSQL["count old signals"], before, ofBudgets, pawl.BudgetSignal)
-	return n, err
-}

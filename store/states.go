@@ -31,8 +31,8 @@ func statesOf(table string) []string {
 	return itemStates(func(s pawl.StateInfo) bool { return s.Table == table })
 }
 
-// taskStates returns the states of a task with a property.
-func taskStates(which func(pawl.StateInfo) bool) (names []string) {
+// TaskStates returns the states of a task with a property.
+func TaskStates(which func(pawl.StateInfo) bool) (names []string) {
 	for _, s := range pawl.TaskStates {
 		if which(s) {
 			names = append(names, s.Name)
@@ -44,7 +44,7 @@ func taskStates(which func(pawl.StateInfo) bool) (names []string) {
 // FreesInput reports whether a task in the state leaves its input to other tasks.
 func FreesInput(state string) bool { return slices.Contains(freeing, state) }
 
-var freeing = taskStates(func(s pawl.StateInfo) bool { return s.FreesInput })
+var freeing = TaskStates(func(s pawl.StateInfo) bool { return s.FreesInput })
 
 // HasWork reports whether an item in the state has work left.
 func HasWork(state string) bool { return slices.Contains(OpenStates, state) }
@@ -149,8 +149,8 @@ var movesOf = map[string][]pawl.Move{"item": pawl.ItemMoves, "task": pawl.TaskMo
 // taskLists are the lists of states that @tasks(name) stands for.
 var taskLists = map[string][]string{
 	"freed":   freeing,
-	"ended":   taskStates(func(s pawl.StateInfo) bool { return s.Terminal }),
-	"derived": taskStates(func(s pawl.StateInfo) bool { return s.Shown && !s.Stored }),
+	"ended":   TaskStates(func(s pawl.StateInfo) bool { return s.Terminal }),
+	"derived": TaskStates(func(s pawl.StateInfo) bool { return s.Shown && !s.Stored }),
 }
 
 // settlements are the items of a task, one of each kind, for which @settled(name) is the

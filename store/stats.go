@@ -1,72 +1,18 @@
 package store
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/pawl-work/pawl"
 )
 
 var statsSQL = Texts(sqlFiles, "stats.sql")
 
-// ForgetWorkers deletes up to limit workers that were not seen since a time, or that are
-// not among the most recently seen of their namespace, of which most are kept. It returns
-// how many it deleted.
-func ForgetWorkers(ctx context.Context, tx Tx, before int64, most, limit int) (int64, error) {
-	return tx.Exec(ctx, statsSQL["forget workers"], before, most, limit)
-}
-
-// ListWorkers lists a namespace's workers, last seen first.
-func ListWorkers(ctx context.Context, tx Tx, namespace string, q pawl.WorkerFilter) (pawl.List[pawl.WorkerInfo], error) {
-	var w where
-	w.and("k.namespace = ?", namespace)
-	if !q.SeenSince.IsZero() {
-		w.and("k.last_seen_at >= ?", q.SeenSince.UnixMicro())
-	}
-	if q.Cursor != "" {
-		at, rest, _ := strings.Cut(q.Cursor, ".")
-		n, err := strconv.ParseInt(at, 10, 64)
-		if err != nil {
-			return pawl.List[pawl.WorkerInfo]{}, NotACursor()
-		}
-		w.and("(k.last_seen_at, k.worker_id) < (?, ?)", n, rest)
-	}
-	rows, err := tx.Query(ctx, w.text(statsSQL["workers"], "k.last_seen_at DESC, k.worker_id DESC", q.Limit+1), w.args...)
-	if err != nil {
-		return pawl.List[pawl.WorkerInfo]{}, err
-	}
-	defer rows.Close()
-	var out []pawl.WorkerInfo
-	for rows.Next() {
-		var k pawl.WorkerInfo
-		var name, version, types Text
-		var started, seen int64
-		if err := rows.Scan(&k.WorkerID, &name, &version, &types, &started, &seen, &k.InFlight); err != nil {
-			return pawl.List[pawl.WorkerInfo]{}, err
-		}
-		k.Name, k.Version, k.StartedAt, k.LastSeenAt = string(name), string(version), Stamp(started), Stamp(seen)
-		if types != "" {
-			_ = json.Unmarshal([]byte(types), &k.Types) // written by us
-		}
-		out = append(out, k)
-	}
-	return Paged(out, q.Limit, func(k pawl.WorkerInfo) string {
-		return fmt.Sprintf("%d.%s", k.LastSeenAt.UnixMicro(),
-			k.WorkerID)
-	}), rows.Err()
-}
-
 // Stats counts the tasks, items, leases, workers and keys of a namespace, and its checkpoints. The
 // states of items and tasks come from the totals, if the events are counted.
 func Stats(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats, error) {
 	s := pawl.Stats{ItemsByState: map[pawl.ItemState]int64{}, TasksByState: map[pawl.TaskState]int64{}}
-	counted, known, _, err := readTotals(ctx, tx, namespace)
+	counted, known, _, err := ReadTotals(ctx, tx, namespace)
 	if err != nil {
 		return s, err
 	}
@@ -222,119 +168,4 @@ type Depth struct {
 	QueueState
 	OldestID string
 	Items    int64
-}
-
-// Depths counts the items of all namespaces that have not ended. A lease that has run out
-// counts as expired.
-func Depths(ctx context.Context, tx Tx, now int64) ([]Depth, error) {
-	counted, known, _, err := readTotals(ctx, tx, "")
-	if err != nil {
-		return nil, err
-	}
-	if !known {
-		return depths(ctx, tx, statsSQL["depths"], now)
-	}
-	out, err := depths(ctx, tx, totalsSQL["leases"], now)
-	if err != nil {
-		return nil, err
-	}
-	oldest, err := Oldest(ctx, tx, "")
-	if err != nil {
-		return nil, err
-	}
-	for name, states := range counted.ofQueues() {
-		for state, n := range states {
-			k := QueueState{name, state}
-			if id := oldest[k]; n > 0 && id != "" {
-				out = append(out, Depth{k, string(id), n})
-			}
-		}
-	}
-	slices.SortFunc(out, func(a, b Depth) int { return cmp.Or(a.compare(b.QueueName), strings.Compare(a.State, b.State)) })
-	return out, nil
-}
-
-func depths(ctx context.Context, tx Tx, query string, args ...any) ([]Depth, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []Depth
-	for rows.Next() {
-		var d Depth
-		if err := rows.Scan(&d.Namespace, &d.Type, &d.State, &d.Items, (*ItemID)(&d.OldestID)); err != nil {
-			return nil, err
-		}
-		out = append(out, d)
-	}
-	return out, rows.Err()
-}
-
-// Monitored returns metrics of workers, effects, messages and the feed.
-func Monitored(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
-	workers, err := workerGauges(ctx, tx, now)
-	if err != nil {
-		return nil, err
-	}
-	feed, err := ReadFeed(ctx, tx)
-	if err != nil {
-		return nil, err
-	}
-	stalled, err := CountStalled(ctx, tx, "", now)
-	if err != nil {
-		return nil, err
-	}
-	newest, err := NewestNumber(ctx, tx)
-	lag := pawl.Gauge{Name: "pawl_feed_lag_events", Help: "Event numbers without a position in the feed.",
-		Value: float64(max(0, newest-feed.Top))}
-	silent := pawl.Gauge{Name: "pawl_messages_stalled", Help: "Open messages without a chunk for a minute and without a live lease.",
-		Value: float64(stalled)}
-	if err != nil {
-		return nil, err
-	}
-	effects, err := effectGauges(ctx, tx)
-	if err != nil {
-		return nil, err
-	}
-	queued, err := queuedGauges(ctx, tx, now)
-	return append(slices.Concat(workers, queued, effects), lag, silent), err
-}
-
-// queuedGauges say how long the items of each queue are queued. That of the oldest item may have waited for something else.
-func queuedGauges(ctx context.Context, tx Tx, now int64) (out []pawl.Gauge, err error) {
-	err = EachRow(ctx, tx, func(rows Rows) error {
-		var namespace, typ string
-		var since *int64
-		if err := rows.Scan(&namespace, &typ, &since); err != nil || since == nil {
-			return err
-		}
-		out = append(out, pawl.Gauge{Name: "pawl_oldest_queued_seconds", Help: "Since the item that is queued longest is queued.",
-			Labels: []string{"namespace", namespace, "type", typ}, Value: float64(max(0, now-*since)) / 1e6})
-		return nil
-	}, totalsSQL["queued since"])
-	return out, err
-}
-
-func workerGauges(ctx context.Context, tx Tx, now int64) ([]pawl.Gauge, error) {
-	counts := map[QueueName]int{}
-	err := EachRow(ctx, tx, func(rows Rows) error {
-		var namespace string
-		var types Text
-		err := rows.Scan(&namespace, &types)
-		all := typesOf(types)
-		if len(all) == 0 {
-			all = []string{"*"}
-		}
-		for _, typ := range all {
-			counts[QueueName{namespace, typ}]++
-		}
-		return err
-	}, statsSQL["live types"], now-pawl.WorkerLive.Microseconds(), pawl.MaxWorkers)
-	var out []pawl.Gauge
-	for _, of := range slices.SortedFunc(maps.Keys(counts), QueueName.compare) {
-		out = append(out, pawl.Gauge{Name: "pawl_workers", Help: "Live workers that take the type; * = of those that take any.",
-			Labels: []string{"namespace", of.Namespace, "type", of.Type}, Value: float64(counts[of])})
-	}
-	return out, err
 }

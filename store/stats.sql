@@ -1,19 +1,3 @@
--- name: forget workers
-DELETE FROM pawl.workers
-WHERE (namespace, worker_id) IN (
-  SELECT k.namespace, k.worker_id
-  FROM (
-    SELECT namespace, worker_id, last_seen_at, row_number() OVER (PARTITION BY namespace ORDER BY last_seen_at DESC, worker_id DESC) AS nth
-    FROM pawl.workers
-  ) k
-  WHERE k.last_seen_at < $1 OR k.nth > $2
-  LIMIT $3)
-
--- name: workers
-SELECT k.worker_id, k.name, k.version, k.types, k.started_at, k.last_seen_at,
-  (SELECT COUNT(*) FROM pawl.leases l WHERE l.namespace = k.namespace AND l.worker = @worker(k.worker_id))
-FROM pawl.workers k
-
 -- name: item counts
 SELECT 'queued', COUNT(*) FROM pawl.ready WHERE queue_id IN @queues_of($1)
 UNION ALL SELECT 'scheduled', COUNT(*) FROM pawl.scheduled WHERE queue_id IN @queues_of($1)
@@ -45,17 +29,3 @@ WHERE id = $1
 SELECT COUNT(*)
 FROM pawl.task_events
 WHERE namespace = $1
-
--- name: depths
-SELECT @namespace_of(queue_id), @type_of(queue_id), 'queued' AS state, COUNT(*), @least(item_id) FROM pawl.ready GROUP BY queue_id
-UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), 'scheduled', COUNT(*), @least(item_id) FROM pawl.scheduled GROUP BY queue_id
-UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), 'waiting', COUNT(*), @least(item_id) FROM pawl.waiting GROUP BY queue_id
-UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), @state_name(state), COUNT(*), @least(item_id) FROM pawl.leases WHERE lease_expires_at > $1 GROUP BY queue_id, state
-UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), 'expired', COUNT(*), @least(item_id) FROM pawl.leases WHERE lease_expires_at <= $1 GROUP BY queue_id
-UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), @state_name(state), COUNT(*), @least(item_id) FROM pawl.parked_items GROUP BY queue_id, state
-
--- name: live types
-SELECT namespace, COALESCE(types, '')
-FROM pawl.workers
-WHERE last_seen_at >= $1
-LIMIT $2

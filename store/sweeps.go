@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// sweepDetail is what a row of sweeps stores besides its six numbers.
-type sweepDetail struct {
+// SweepDetail is what a row of sweeps stores besides its six numbers.
+type SweepDetail struct {
 	Due         int64 `json:"due,omitempty"`
 	GivenUp     int64 `json:"given_up,omitempty"`
 	Buried      int64 `json:"buried,omitempty"`
@@ -19,52 +19,6 @@ type sweepDetail struct {
 	Checkpoints int64 `json:"pruned,omitempty"`
 	Signals     int64 `json:"signals_pruned,omitempty"`
 	NextAt      int64 `json:"next_at,omitempty"` // microseconds
-}
-
-// RecordSweep stores the statistics of one sweep.
-func RecordSweep(ctx context.Context, tx Tx, server string, s pawl.SweepStats) error {
-	d := sweepDetail{Due: s.Due, GivenUp: s.GivenUp, Buried: s.Buried, Stale: s.Stale, TasksPruned: s.TasksPruned, KeysPruned: s.KeysPruned,
-		Checkpoints: s.Checkpoints, Signals: s.SignalsPruned}
-	if !s.NextExpiryAt.IsZero() {
-		d.NextAt = s.NextExpiryAt.UnixMicro()
-	}
-	detail, err := json.Marshal(d)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, sweepSQL["record sweep"], server, s.ExpiredFound, s.Recovered, s.Failed, s.CheckpointsCreated, s.Errors,
-		s.ScanDurationMS, string(detail), s.StartedAt.UnixMicro())
-	return err
-}
-
-// FoldSweeps adds up to limit rows of sweeps from before a time to row 0 and removes them,
-// so that the totals stay the same.
-func FoldSweeps(ctx context.Context, tx Tx, before int64, limit int) (int, error) {
-	rows, err := tx.Query(ctx, sweepSQL["take old sweeps"], before, limit)
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
-	var sum [7]int64
-	var newest int64
-	n := 0
-	for ; rows.Next(); n++ {
-		var row [7]int64
-		var at int64
-		if err := rows.Scan(&row[0], &row[1], &row[2], &row[3], &row[4], &row[5], &row[6], &at); err != nil {
-			return 0, err
-		}
-		for i := range sum {
-			sum[i] += row[i]
-		}
-		newest = max(newest, at)
-	}
-	rows.Close()
-	if err := rows.Err(); err != nil || n == 0 {
-		return 0, err
-	}
-	_, err = tx.Exec(ctx, sweepSQL["fold sweeps"], sum[0], sum[1], sum[2], sum[3], sum[4], sum[5], sum[6], newest)
-	return n, err
 }
 
 // SweepTotals adds up all sweeps of all servers, including those that retention removed.
@@ -105,7 +59,7 @@ func ListSweeps(ctx context.Context, tx Tx, before int64, limit int) ([]pawl.Swe
 			&at); err != nil {
 			return nil, 0, err
 		}
-		var d sweepDetail
+		var d SweepDetail
 		if err := json.Unmarshal([]byte(detail), &d); err != nil {
 			return nil, 0, err
 		}

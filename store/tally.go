@@ -89,7 +89,7 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 		if !pawl.TaskState(state).Ended() {
 			to = "cancelled"
 		}
-	case state == "open" && n.Failed > 0 && n.Cancelled < n.Items && n.Ignores*todo == 1 && c.Verb != "settle": // see LeftOpen
+	case state == "open" && n.Failed > 0 && n.Cancelled < n.Items && n.Ignores*todo == 1 && c.Verb != "settle": // see leftOpen
 	case state == "open" && open == 0 && (out.Items > 0 || c.Verb == "settle") &&
 		(n.Items > 0 || c.Verb == "cancel"), // no items: its plan item failed
 		(t.cancelled > 0 || c.Verb == "settle") && open == 0 && failedIn == "" && state != "open" &&
@@ -133,20 +133,6 @@ func (t *movedTask) conclude(ctx context.Context, tx Tx, now int64, c Change, ou
 		return err
 	}
 	return releaseHash(ctx, tx, c.TaskID, *out)
-}
-
-// Unsettled lists tasks in state failed or dead_lettered without an item in these states,
-// with ids above after. Older versions left a task like this when the last of these items
-// was cancelled.
-func Unsettled(ctx context.Context, tx Tx, after string, limit int) ([]TaskRef, error) {
-	return taskRefs(ctx, tx, moveSQL["unsettled tasks"], FromTask(after), limit)
-}
-
-// LeftOpen lists open tasks without an open item, with ids above after. Where failed items do not count, the completion of
-// an item that others need leaves a task with failed items a step to take, and keeps it open until then: one that failed
-// with it may run now. If none does, the task is settled by Resettle.
-func LeftOpen(ctx context.Context, tx Tx, after string, limit int) ([]TaskRef, error) {
-	return taskRefs(ctx, tx, moveSQL["left open"], FromTask(after), limit)
 }
 
 // Resettle gives a task the state that follows from its items, with an event. It returns

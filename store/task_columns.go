@@ -213,7 +213,7 @@ func (s *taskScan) task() pawl.Task {
 	t := s.Task
 	t.Title, t.InputHash, t.Thread, t.FailedIn = string(s.title), string(s.hash), string(s.thread), string(s.failedIn)
 	t.Schedule = string(s.schedule)
-	t.Payload, t.Metadata = raw(s.payload), json.RawMessage(s.metadata)
+	t.Payload, t.Metadata = Raw(s.payload), json.RawMessage(s.metadata)
 	if t.Payload == nil {
 		t.Payload = json.RawMessage("null")
 	}

@@ -72,7 +72,7 @@ func listTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter,
 	cursor func(pawl.Task) string) (pawl.List[pawl.Task], error) {
 	l := listing[pawl.Task]{table: "tasks t", rows: without(readSQL["tasks"], q.Fields, largeOfTask), noun: tasks, key: "t.id",
 		byID: !q.ByPriority, desc: !q.Asc, cursor: q.Cursor, limit: q.Limit}
-	l.own.and("t.namespace = ?", namespace)
+	l.own.And("t.namespace = ?", namespace)
 	if err := l.searchTasks(ctx, tx, namespace, &q); err != nil {
 		return pawl.List[pawl.Task]{}, err
 	}
@@ -81,10 +81,10 @@ func listTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter,
 		cmp, dir = ">", " ASC"
 	}
 	l.order = "t.id" + dir
-	l.after = func(w *where, cursor string) error { return w.afterID("t.id "+cmp, TaskID(cursor)) }
+	l.after = func(w *Where, cursor string) error { return w.afterID("t.id "+cmp, TaskID(cursor)) }
 	if q.ByPriority {
 		l.key, l.noun.ids, l.order = "t.priority, t.id", prioritized, "t.priority"+dir+", "+l.order
-		l.after = func(w *where, cursor string) error { return w.afterPriority(cmp, cursor) }
+		l.after = func(w *Where, cursor string) error { return w.afterPriority(cmp, cursor) }
 		// The index in the order of priority leaves out tasks of priority 0.
 		l.parts = []string{"t.priority <> 0 AND t.priority > 0", "t.priority = 0", "t.priority <> 0 AND t.priority < 0"}
 		if q.Asc {
@@ -106,45 +106,45 @@ func listTasks(ctx context.Context, tx Tx, namespace string, q pawl.TaskFilter,
 }
 
 // tasks adds the conditions of a filter on columns of tasks.
-func (w *where) tasks(q *pawl.TaskFilter) {
+func (w *Where) tasks(q *pawl.TaskFilter) {
 	if len(q.IDs) > 0 {
-		w.and("t.id @among_ids(?)", TaskList(q.IDs))
+		w.And("t.id @among_ids(?)", TaskList(q.IDs))
 	}
 	if len(q.Types) > 0 {
-		w.and("t.type @among(?)", List(q.Types))
+		w.And("t.type @among(?)", List(q.Types))
 	}
 	if q.MinPriority != nil {
-		w.and("t.priority >= ?", *q.MinPriority)
+		w.And("t.priority >= ?", *q.MinPriority)
 	}
 	if q.MaxPriority != nil {
-		w.and("t.priority <= ?", *q.MaxPriority)
+		w.And("t.priority <= ?", *q.MaxPriority)
 	}
 	if q.MinPriority != nil && *q.MinPriority > 0 || q.MaxPriority != nil && *q.MaxPriority < 0 {
-		w.and("t.priority <> 0") // word for word the condition of the index
+		w.And("t.priority <> 0") // word for word the condition of the index
 	}
 	for name, value := range q.Metadata {
-		w.and("EXISTS (SELECT 1 FROM @metadata m WHERE m.key = ? AND m.value = ?)", name, value)
+		w.And("EXISTS (SELECT 1 FROM @metadata m WHERE m.key = ? AND m.value = ?)", name, value)
 	}
 	if q.Available != nil {
-		w.and(map[bool]string{false: "NOT "}[*q.Available] + readSQL["available"])
+		w.And(map[bool]string{false: "NOT "}[*q.Available] + readSQL["available"])
 	}
 	if q.RequestedBy != "" {
-		w.and("t.requested_by_id = ?", q.RequestedBy)
+		w.And("t.requested_by_id = ?", q.RequestedBy)
 	}
 	if len(q.ParentIDs) > 0 {
-		w.and("t.parent_id @among_ids(?)", TaskList(q.ParentIDs))
+		w.And("t.parent_id @among_ids(?)", TaskList(q.ParentIDs))
 	}
 	if q.InputHash != "" {
-		w.and("t.input_hash = ?", q.InputHash)
+		w.And("t.input_hash = ?", q.InputHash)
 	}
 	if !q.Changed.IsZero() {
-		w.and(readSQL["updated"]+" >= ?", q.Changed.UnixMicro())
+		w.And(readSQL["updated"]+" >= ?", q.Changed.UnixMicro())
 	}
 	if !q.Since.IsZero() {
-		w.and("t.created_at >= ?", q.Since.UnixMicro())
+		w.And("t.created_at >= ?", q.Since.UnixMicro())
 	}
 	if !q.Until.IsZero() {
-		w.and("t.created_at < ?", q.Until.UnixMicro())
+		w.And("t.created_at < ?", q.Until.UnixMicro())
 	}
 }
 
@@ -163,11 +163,11 @@ func statesOfTasks(l *listing[pawl.Task], q *pawl.TaskFilter) {
 				states = append(states, s.Name)
 			}
 		}
-		l.derived.and("t.state @among(?)", List(states))
+		l.derived.And("t.state @among(?)", List(states))
 		of = taskSources(states)
 	}
 	if len(q.States) > 0 {
-		l.derived.and("t.state @among(?)", List(texts(q.States)))
+		l.derived.And("t.state @among(?)", List(texts(q.States)))
 		of = taskSources(texts(q.States))
 	}
 	if len(of) > 0 {
@@ -183,7 +183,7 @@ func statesOfTasks(l *listing[pawl.Task], q *pawl.TaskFilter) {
 }
 
 // afterPriority continues a list in the order of priority and id behind a cursor.
-func (w *where) afterPriority(comparison, cursor string) error {
+func (w *Where) afterPriority(comparison, cursor string) error {
 	if cursor == "" {
 		return nil
 	}
@@ -192,7 +192,7 @@ func (w *where) afterPriority(comparison, cursor string) error {
 	if _, ok := TaskID(id).Bytes(); err != nil || !ok {
 		return NotACursor()
 	}
-	w.and("(t.priority, t.id) "+comparison+" (?, ?)", priority, TaskID(id))
+	w.And("(t.priority, t.id) "+comparison+" (?, ?)", priority, TaskID(id))
 	return nil
 }
 
@@ -256,7 +256,8 @@ func StampOf(us *int64) *time.Time {
 	return &t
 }
 
-func raw(t Text) json.RawMessage {
+// Raw returns a stored JSON text; an empty one is nil.
+func Raw(t Text) json.RawMessage {
 	if t == "" {
 		return nil
 	}
@@ -273,34 +274,4 @@ func FailureOf(t Text) *pawl.Failure {
 		f = pawl.Failure{Message: string(t)}
 	}
 	return &f
-}
-
-// TaskMark differs after a change of its task: its state, its version, or the sum of the
-// numbers of its newest events. The number of the newest one is not enough, because on
-// PostgreSQL an event may be committed after one with a higher number.
-type TaskMark struct {
-	State   string
-	Version int
-	Events  int64
-}
-
-const markEvents = 20
-
-// TaskMarks returns the marks of the tasks that exist.
-func TaskMarks(ctx context.Context, tx Tx, taskIDs []string) (map[string]TaskMark, error) {
-	rows, err := tx.Query(ctx, readSQL["task marks"], TaskList(taskIDs), markEvents)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	out := make(map[string]TaskMark, len(taskIDs))
-	for rows.Next() {
-		var id string
-		var m TaskMark
-		if err := rows.Scan((*TaskID)(&id), &m.State, &m.Version, &m.Events); err != nil {
-			return nil, err
-		}
-		out[id] = m
-	}
-	return out, rows.Err()
 }

@@ -251,23 +251,3 @@ func WasDeleted(ctx context.Context, tx Tx, namespace, taskID string) (bool, err
 	var who Text
 	return Row(ctx, tx, []any{&at, &kind, &who}, tombstoneSQL["task was deleted"], TaskID(taskID), namespace)
 }
-
-// Tombstoned is a tombstone in the order of their age. There says that its task is there too: its deletion has not ended.
-type Tombstoned struct {
-	At, Event         int64
-	Namespace, TaskID string
-	There             bool
-}
-
-// TombstonesAfter lists up to limit tombstones that follow one and were made by a time.
-func TombstonesAfter(ctx context.Context, tx Tx, after Tombstoned, by int64, limit int) (out []Tombstoned, err error) {
-	err = EachRow(ctx, tx, func(rows Rows) error {
-		var t Tombstoned
-		var there int
-		err := rows.Scan(&t.At, &t.Event, &t.Namespace, (*TaskID)(&t.TaskID), &there)
-		t.There = there == 1
-		out = append(out, t)
-		return err
-	}, tombstoneSQL["tombstones after"], after.At, after.Event, by, limit)
-	return out, err
-}

@@ -61,7 +61,7 @@ func (t totals) named(ctx context.Context, tx Tx) ([]total, totals, error) {
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, func(a, b total) int {
-		if c := a.compare(b.QueueName); c != 0 {
+		if c := a.Compare(b.QueueName); c != 0 {
 			return c
 		}
 		return a.move - b.move
@@ -259,11 +259,11 @@ const (
 	maxDelay = 10_000_000 // µs
 )
 
-// readTotals returns the numbers of events of a namespace, or of all namespaces if it is "". The
+// ReadTotals returns the numbers of events of a namespace, or of all namespaces if it is "". The
 // transaction reads one snapshot. They are exact, or those of the newest position if the feed
 // is working and more than maxUncounted events behind. known is false when nothing has counted the
 // events: no engine has run.
-func readTotals(ctx context.Context, tx Tx, namespace string) (out totals, known, exact bool, err error) {
+func ReadTotals(ctx context.Context, tx Tx, namespace string) (out totals, known, exact bool, err error) {
 	s, err := ReadFeed(ctx, tx)
 	if err != nil || !s.Counting.Complete() {
 		return nil, false, false, err
@@ -369,7 +369,7 @@ func (t totals) states(namespace string) (items map[pawl.ItemState]int64, tasks 
 }
 
 // ofQueues adds up the totals: how many items are in each state, by queue.
-func (t totals) ofQueues() map[QueueName]map[string]int64 {
+func (t totals) OfQueues() map[QueueName]map[string]int64 {
 	out := map[QueueName]map[string]int64{}
 	for k, n := range t {
 		m, known := moveOf(k.move)

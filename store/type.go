@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/pawl-work/pawl"
 )
@@ -43,66 +41,6 @@ func GetType(ctx context.Context, tx Tx, namespace, name string, version int) (T
 	return r, err
 }
 
-// ListTypes lists a namespace's types by name, newest version first.
-func ListTypes(ctx context.Context, tx Tx, namespace string, q pawl.TypeFilter) (pawl.List[pawl.Type], error) {
-	return Pages(q.Page, sizeOfType, typeCursor, func(p pawl.Page) (pawl.List[pawl.Type], error) {
-		q.Page = p
-		return listTypes(ctx, tx, namespace, q)
-	})
-}
-
-func typeCursor(t pawl.Type) string { return fmt.Sprintf("%d.%s", t.Version, t.Name) }
-
-// sizeOfType returns the approximate size of a definition in bytes.
-func sizeOfType(t *pawl.Type) int {
-	n := len(t.PayloadSchema) + len(t.InputSchema) + len(t.ResultSchema) + len(t.Approval.When) + len(t.Description)
-	for i := range t.Parts {
-		n += len(t.Parts[i].Schema)
-	}
-	return n
-}
-
-func listTypes(ctx context.Context, tx Tx, namespace string, q pawl.TypeFilter) (pawl.List[pawl.Type], error) {
-	var w where
-	w.and("t.namespace = ?", namespace)
-	if len(q.Names) > 0 {
-		w.and("t.name @among(?)", List(q.Names))
-	}
-	if !q.Removed {
-		w.and("t.removed_at IS NULL")
-	}
-	if !q.Versions {
-		w.and("t.version = (SELECT MAX(x.version) FROM pawl.types x WHERE x.namespace = t.namespace AND x.name = t.name)")
-	}
-	if q.Cursor != "" {
-		at, name, _ := strings.Cut(q.Cursor, ".")
-		n, err := strconv.Atoi(at)
-		if err != nil {
-			return pawl.List[pawl.Type]{}, NotACursor()
-		}
-		w.and("(t.name, -t.version) > (?, ?)", name, -n)
-	}
-	rows, err := tx.Query(ctx, w.text(typeSQL["types"], "t.name, t.version DESC", q.Limit+1), w.args...)
-	if err != nil {
-		return pawl.List[pawl.Type]{}, err
-	}
-	defer rows.Close()
-	var out []pawl.Type
-	for rows.Next() {
-		var name string
-		var r TypeRow
-		if err := rows.Scan(&name, &r.Version, &r.Definition, &r.CreatedAt, &r.RemovedAt); err != nil {
-			return pawl.List[pawl.Type]{}, err
-		}
-		t, err := r.Type(name)
-		if err != nil {
-			return pawl.List[pawl.Type]{}, err
-		}
-		out = append(out, t)
-	}
-	return Paged(out, q.Limit, typeCursor), rows.Err()
-}
-
 // RegistryStamp changes when a type is put or removed.
 type RegistryStamp struct {
 	Versions, Put, Removed, Removal int64
@@ -122,28 +60,6 @@ type TypeName struct{ Namespace, Name string }
 type TypeVersion struct {
 	TypeName
 	Version int
-}
-
-// Retentions returns how long tasks are kept, for the type versions that set it.
-func Retentions(ctx context.Context, tx Tx) (map[TypeVersion]pawl.Retention, error) {
-	rows, err := tx.Query(ctx, typeSQL["definitions"])
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	out := map[TypeVersion]pawl.Retention{}
-	for rows.Next() {
-		var v TypeVersion
-		var definition string
-		if err := rows.Scan(&v.Namespace, &v.Name, &v.Version, &definition); err != nil {
-			return nil, err
-		}
-		var t struct{ Retention pawl.Retention }
-		if json.Unmarshal([]byte(definition), &t) == nil && t.Retention != (pawl.Retention{}) {
-			out[v] = t.Retention
-		}
-	}
-	return out, rows.Err()
 }
 
 // TypesOfTasks returns the types of those tasks that exist.

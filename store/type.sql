@@ -10,10 +10,6 @@ SELECT t.version, t.definition, t.created_at, t.removed_at
 FROM pawl.types t
 WHERE t.namespace = $1 AND t.name = $2 AND t.version = $3
 
--- name: types
-SELECT t.name, t.version, t.definition, t.created_at, t.removed_at
-FROM pawl.types t
-
 -- name: registry stamp
 SELECT COUNT(*), COALESCE(MAX(t.created_at), 0), COUNT(t.removed_at), COALESCE(MAX(t.removed_at), 0)
 FROM pawl.types t
@@ -22,10 +18,6 @@ FROM pawl.types t
 UPDATE pawl.task_counters
 SET planning = 0, todo = 0, items = $2, open = $2, updated_at = $3
 WHERE task_id = $1 AND state = 'open' AND planning = 1
-
--- name: definitions
-SELECT namespace, name, version, definition
-FROM pawl.types
 
 -- name: fit leases
 UPDATE pawl.leases

@@ -85,33 +85,3 @@ func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return digestPrefix + hex.EncodeToString(sum[:])
 }
-
-// KeysAfter reads the keys after a given one, in order, and which of them are over: the task
-// has ended or is gone, and the window has ended.
-func KeysAfter(ctx context.Context, tx Tx, now int64, after UniqueKey, limit int) (over []Holding, last UniqueKey, n int, err error) {
-	rows, err := tx.Query(ctx, uniqueSQL["keys after"], after.Namespace, after.Type, after.Key, now, limit)
-	if err != nil {
-		return nil, after, 0, err
-	}
-	defer rows.Close()
-	for last = after; rows.Next(); n++ {
-		var h Holding
-		var ended int
-		if err := rows.Scan(&h.Namespace, &h.Type, &h.Key, (*TaskID)(&h.TaskID), &h.Until, &ended); err != nil {
-			return nil, after, 0, err
-		}
-		if last = h.UniqueKey; ended == 1 {
-			over = append(over, h)
-		}
-	}
-	return over, last, n, rows.Err()
-}
-
-// ReleaseKeys removes keys, except for those that other tasks have taken.
-func ReleaseKeys(ctx context.Context, tx Tx, over []Holding) error {
-	rows := make([][]any, len(over))
-	for i, h := range over {
-		rows[i] = []any{h.Namespace, h.Type, h.Key, TaskID(h.TaskID), h.Until}
-	}
-	return tx.ExecEach(ctx, uniqueSQL["release key"], rows)
-}

@@ -89,10 +89,10 @@ func (l *byUpdate) few(ctx context.Context, tx Tx, namespace string, from update
 	if ids, few, err := l.listing.few(ctx, tx, namespace, ""); few || err != nil {
 		return ids, few, err
 	}
-	var w where
-	w.and("t.namespace = ?", namespace)
+	var w Where
+	w.And("t.namespace = ?", namespace)
 	w.tasks(&pawl.TaskFilter{RequestedBy: l.filter.RequestedBy, InputHash: l.filter.InputHash}) // these have indexes
-	ids, err := TaskIDs(ctx, tx, w.text("SELECT t.id FROM pawl.tasks t", "t.id", fewCandidates+1), w.args...)
+	ids, err := TaskIDs(ctx, tx, w.Text("SELECT t.id FROM pawl.tasks t", "t.id", fewCandidates+1), w.Args...)
 	return ids, len(ids) <= fewCandidates, err
 }
 
@@ -100,7 +100,7 @@ func (l *byUpdate) few(ctx context.Context, tx Tx, namespace string, from update
 // until read has enough.
 func (l *byUpdate) sort(ctx context.Context, tx Tx, ids []string, from, to update, read func([]update) (bool, error)) error {
 	w := l.own.with("t.id @among_ids(?)", TaskList(ids))
-	all, err := updates(ctx, tx, w.text("SELECT "+readSQL["updated"]+", t.id\nFROM pawl.tasks t", "t.id", len(ids)), w.args...)
+	all, err := updates(ctx, tx, w.Text("SELECT "+readSQL["updated"]+", t.id\nFROM pawl.tasks t", "t.id", len(ids)), w.Args...)
 	if err != nil {
 		return err
 	}
@@ -136,9 +136,9 @@ func (l *byUpdate) windows(ctx context.Context, tx Tx, namespace string, from, t
 	if l.desc {
 		order, beyond = "e.created_at DESC, e.task_id DESC", "<"
 	}
-	newestOf := where{conds: []string{"e.namespace = $1"}, args: l.own.args}
+	newestOf := Where{conds: []string{"e.namespace = $1"}, Args: l.own.Args}
 	if len(l.own.conds) > 1 { // the first condition is the namespace, $1
-		newestOf.and("(SELECT 1 FROM pawl.tasks t WHERE t.id = e.task_id AND " + strings.Join(l.own.conds, " AND ") + " LIMIT 1) = 1")
+		newestOf.And("(SELECT 1 FROM pawl.tasks t WHERE t.id = e.task_id AND " + strings.Join(l.own.conds, " AND ") + " LIMIT 1) = 1")
 	}
 	newestOf = newestOf.with(readSQL["newest of its task"])
 	length := max(1, (newest-oldest)/max(1, events/eventsInWindow))
@@ -158,7 +158,7 @@ func (l *byUpdate) windows(ctx context.Context, tx Tx, namespace string, from, t
 		for {
 			w := newestOf.with("e.created_at >= ?", begin).with("e.created_at < ?", end).with("(e.created_at, e.task_id) "+beyond+" (?, ?)",
 				behind.at, FromTask(behind.id))
-			some, err := updates(ctx, tx, w.text("SELECT e.created_at, e.task_id\nFROM pawl.task_events e", order, size), w.args...)
+			some, err := updates(ctx, tx, w.Text("SELECT e.created_at, e.task_id\nFROM pawl.task_events e", order, size), w.Args...)
 			if err != nil {
 				return err
 			}

@@ -69,12 +69,6 @@ func keepReadable(ctx context.Context, tx Tx, now int64, u Upload, address []byt
 	return old, false, UploadGone(tx.Exec(ctx, uploadSQL["stored"], u.ID, u.Size, now))
 }
 
-// PostponeUpload has the removal of an upload tried again later.
-func PostponeUpload(ctx context.Context, tx Tx, now int64, id string) error {
-	_, err := tx.Exec(ctx, uploadSQL["postpone"], id, now)
-	return err
-}
-
 // UseUpload marks a blob as used, as useBlob does: retention looks at blobs that were not used for
 // pawl.DefaultRetainBlobs, so one that was used in the last half of that needs no write. It
 // returns false if the namespace does not have the blob. After that time a stored text that belongs
@@ -91,72 +85,12 @@ func UseUpload(ctx context.Context, tx Tx, now int64, namespace string, address 
 	return n == 1, err
 }
 
-// TextHolds are the blobs that texts without a task refer to. It reads those of a namespace once: a text that is stored
-// later uses its blobs, so that RemoveUploadedBlobs leaves them.
-type TextHolds struct {
-	namespace string
-	names     map[string]bool
-}
-
-// Others returns those of the blobs, which are in order and were not used since a time, that no text refers to.
-// UseUpload may not have written the use of a text that is half of pawl.DefaultRetainBlobs newer.
-func (h *TextHolds) Others(ctx context.Context, tx Tx, by int64, idle []BlobPlace) (others []BlobPlace, err error) {
-	for _, b := range idle {
-		if h.names == nil || h.namespace != b.Namespace {
-			if err := h.read(ctx, tx, b.Namespace, by+pawl.DefaultRetainBlobs.Microseconds()/2); err != nil {
-				return nil, err
-			}
-		}
-		if !h.names[BlobName(b.Address)] {
-			others = append(others, b)
-		}
-	}
-	return others, nil
-}
-
-func (h *TextHolds) read(ctx context.Context, tx Tx, namespace string, stored int64) error {
-	now, err := tx.Now(ctx)
-	if err != nil {
-		return err
-	}
-	names := map[string]bool{}
-	err = EachRow(ctx, tx, func(rows Rows) error {
-		var text []byte
-		err := rows.Scan(&text)
-		for _, name := range pawl.BlobsIn(text) {
-			names[name] = true
-		}
-		return err
-	}, uploadSQL["texts that refer"], namespace, "%"+pawl.BlobMember+"%", stored, now)
-	if err == nil {
-		h.namespace, h.names = namespace, names
-	}
-	return err
-}
-
 // FindUpload finds the object that has the bytes of a blob.
 func FindUpload(ctx context.Context, tx Tx, namespace string, address []byte) (u Upload, found bool, err error) {
 	var used int64
 	u.Namespace = namespace
 	found, err = Row(ctx, tx, []any{&u.ID, &u.Place, &u.Size, &used}, uploadSQL["find"], namespace, address)
 	return u, found, err
-}
-
-// UploadsToRemove returns uploads that were cut off or dismissed and not used since.
-func UploadsToRemove(ctx context.Context, tx Tx, by int64, limit int) (out []Upload, err error) {
-	rows, err := tx.Query(ctx, uploadSQL["to remove"], by, limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var u Upload
-		if err := rows.Scan(&u.ID, &u.Place); err != nil {
-			return nil, err
-		}
-		out = append(out, u)
-	}
-	return out, rows.Err()
 }
 
 // GiveUpUpload marks an upload as one whose bytes are removed, unless it was used since.
@@ -178,7 +112,7 @@ func IdleUploadedBlobs(ctx context.Context, tx Tx, by int64, after BlobPlace, li
 }
 
 // RemoveUploadedBlobs makes those of the given blobs unreadable that no task refers to and that
-// were not used since a time. The caller leaves those out that texts hold: see TextHolds.
+// were not used since a time. The caller leaves those out that texts hold: see textHolds.
 // Their bytes are removed later, as those of uploads that were cut off.
 func RemoveUploadedBlobs(ctx context.Context, tx Tx, by int64, idle []BlobPlace) (removed int64, err error) {
 	now, err := tx.Now(ctx)

@@ -41,22 +41,10 @@ SELECT b.used_at
 FROM pawl.uploaded_blobs b
 WHERE b.namespace = $1 AND b.address = $2
 
--- name: to remove
-SELECT u.id, u.place
-FROM pawl.uploads u
-WHERE u.state <> 1 AND u.used_at <= $1
-ORDER BY u.used_at
-LIMIT $2
-
 -- name: give up
 UPDATE pawl.uploads
 SET state = 2
 WHERE id = $1 AND state <> 1 AND used_at <= $2
-
--- name: postpone
-UPDATE pawl.uploads
-SET used_at = $2
-WHERE id = $1 AND state <> 1
 
 -- name: remove
 DELETE FROM pawl.uploads
@@ -90,20 +78,6 @@ DELETE FROM pawl.blob_refs
 WHERE namespace = $1 AND address = $2 AND created_at <= $3
   AND NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = pawl.blob_refs.task_id)
   AND NOT EXISTS (SELECT 1 FROM pawl.archives a WHERE a.task_id = pawl.blob_refs.task_id)
-
--- Values that belong to no task. Those stored since $3 have used their blobs since.
--- name: texts that refer
-SELECT s.definition
-FROM pawl.schedules s
-WHERE s.namespace = $1 AND s.created_at <= $3 AND s.definition LIKE $2
-UNION ALL
-SELECT s.payload
-FROM pawl.signals s
-WHERE s.namespace = $1 AND s.sent_at <= $3 AND s.payload LIKE $2
-UNION ALL
-SELECT k.response
-FROM pawl.idempotency_keys k
-WHERE k.namespace = $1 AND k.completed_at <= $3 AND (k.expires_at IS NULL OR k.expires_at > $4) AND k.response LIKE $2
 
 -- Who refers to a blob changes used_at first: then this statement waits, and finds it used.
 -- name: unpublish

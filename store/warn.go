@@ -67,7 +67,7 @@ func overLimits(ctx context.Context, tx Tx, _ int64) ([]Warning, error) {
 		}
 		if name := "queue " + typ + " of " + namespace; name != queue {
 			over(queue, total, limits.Concurrency)
-			total, queue, limits = 0, name, limitsOf(text)
+			total, queue, limits = 0, name, LimitsOf(text)
 		}
 		if total += leased; limits.PerKey != nil && limits.PerKey.Pointer == pointer {
 			over(fmt.Sprintf("%s, key %q", queue, key), leased, limits.PerKey.Concurrency)

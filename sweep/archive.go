@@ -49,8 +49,8 @@ const (
 
 // archived is a task whose archive is written, and what it had at that time.
 type archived struct {
-	store.Archived
-	extent store.Extent
+	Archived
+	extent extent
 	sent   bool // the commit of a transaction that records it
 }
 
@@ -133,7 +133,7 @@ func (s *Sweeper) readTogether(ctx context.Context, tasks []string, signed store
 }
 
 // writeLines archives a task whose rows were read.
-func (s *Sweeper) writeLines(a *store.Archived, lines []byte) error {
+func (s *Sweeper) writeLines(a *Archived, lines []byte) error {
 	w, err := s.open(a.TaskID, a.CreatedAt)
 	defer w.discard()
 	if err == nil {
@@ -207,7 +207,7 @@ func readHeads(ctx context.Context, tx store.Tx, tasks []string,
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	extents, err := store.Extents(ctx, tx, tasks)
+	extents, err := extents(ctx, tx, tasks)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -282,7 +282,7 @@ func (w *archiveWriter) line(b []byte) error {
 }
 
 // finish completes the archive and makes it durable. Its name is durable after its directory is.
-func (w *archiveWriter) finish(a *store.Archived) error {
+func (w *archiveWriter) finish(a *Archived) error {
 	if err := w.zip.Close(); err != nil {
 		return diskError(err)
 	}
@@ -336,7 +336,7 @@ func diskError(err error) error {
 }
 
 // load checks an archive and passes its lines to each.
-func (s *Sweeper) load(a store.Archived, each func(line []byte) error) error {
+func (s *Sweeper) load(a Archived, each func(line []byte) error) error {
 	if a.Segment != nil {
 		return s.loadFromSegment(a, each)
 	}
@@ -402,7 +402,7 @@ func readLine(in *bufio.Reader, most int64) (line []byte, err error) {
 }
 
 // source opens an archive and verifies its checksum.
-func (s *Sweeper) source(a store.Archived) (io.Reader, func(), error) {
+func (s *Sweeper) source(a Archived) (io.Reader, func(), error) {
 	if a.Path == "" {
 		sum := sha256.Sum256(a.Body)
 		if hex.EncodeToString(sum[:]) != a.SHA256 {
@@ -440,7 +440,7 @@ func (s *Sweeper) openFile(path string) (f *os.File, err error) {
 
 // Body reads the archive of a task from its file.
 func (s *Sweeper) Body(path, sha256 string) ([]byte, error) {
-	var a store.Archived
+	var a Archived
 	a.Path, a.SHA256 = path, sha256
 	in, done, err := s.source(a)
 	if err != nil {

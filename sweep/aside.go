@@ -20,7 +20,7 @@ func (p *pass) retainAside(ctx context.Context, s retentionSpan, own retentions)
 	}
 	var lists []string
 	err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		lists, err = store.ListsOf(ctx, tx, s.cursor, limit)
+		lists, err = listsOf(ctx, tx, s.cursor, limit)
 		return err
 	})
 	if err != nil {
@@ -40,14 +40,14 @@ func (p *pass) retainAside(ctx context.Context, s retentionSpan, own retentions)
 			return err
 		}
 		err = p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
-			at, err := store.LockCursor(ctx, tx, list)
+			at, err := lockCursor(ctx, tx, list)
 			if err != nil {
 				return err
 			}
 			if at.KeepAgain(due.left, again); len(at.Again) == 0 {
 				return store.ForgetCursor(ctx, tx, list)
 			}
-			return store.MoveCursor(ctx, tx, now, list, at)
+			return moveCursor(ctx, tx, now, list, at)
 		})
 		if err != nil {
 			return err
@@ -63,11 +63,11 @@ func (p *pass) dueAside(ctx context.Context, s retentionSpan, list string, own r
 		if err != nil {
 			return err
 		}
-		cursor, err := store.ReadCursor(ctx, tx, s.cursor)
+		cursor, err := cursorOf(ctx, tx, s.cursor)
 		if err != nil {
 			return err
 		}
-		at, err := store.ReadCursor(ctx, tx, list)
+		at, err := cursorOf(ctx, tx, list)
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ func (p *pass) blobs(ctx context.Context) error {
 		return p.logError(ctx, "blobs", err)
 	}
 	by := began - pawl.DefaultRetainBlobs.Microseconds()
-	var held store.TextHolds
+	var held textHolds
 	uploaded := func(ctx context.Context, tx store.Tx, by int64, after store.BlobPlace, limit int) (
 		idle []store.BlobPlace, next store.BlobPlace, err error,
 	) {
@@ -89,7 +89,7 @@ func (p *pass) uploads(ctx context.Context) error {
 		var by int64
 		err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) (err error) {
 			by = now - pawl.DefaultRetainUploads.Microseconds()
-			list, err = store.UploadsToRemove(ctx, tx, by, batch)
+			list, err = uploadsToRemove(ctx, tx, by, batch)
 			return err
 		})
 		for _, u := range list {
@@ -108,7 +108,7 @@ func (p *pass) uploads(ctx context.Context) error {
 				refusals[u.Place]++
 			}
 			err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
-				return store.PostponeUpload(ctx, tx, now, u.ID)
+				return postponeUpload(ctx, tx, now, u.ID)
 			})
 			if err != nil {
 				return p.logError(ctx, "uploads", err)
@@ -141,4 +141,70 @@ func (p *pass) removeUpload(ctx context.Context, u store.Upload, by int64) error
 		return fmt.Errorf("upload %s: %s", u.ID, err.Error())
 	}
 	return p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error { return store.RemoveUpload(ctx, tx, u.ID) })
+}
+
+// postponeUpload has the removal of an upload tried again later.
+func postponeUpload(ctx context.Context, tx store.Tx, now int64, id string) error {
+	_, err := tx.Exec(ctx, uploadSQL["postpone"], id, now)
+	return err
+}
+
+// textHolds are the blobs that texts without a task refer to. It reads those of a namespace once: a text that is stored
+// later uses its blobs, so that RemoveUploadedBlobs leaves them.
+type textHolds struct {
+	namespace string
+	names     map[string]bool
+}
+
+// Others returns those of the blobs, which are in order and were not used since a time, that no text refers to.
+// UseUpload may not have written the use of a text that is half of pawl.DefaultRetainBlobs newer.
+func (h *textHolds) Others(ctx context.Context, tx store.Tx, by int64, idle []store.BlobPlace) (others []store.BlobPlace, err error) {
+	for _, b := range idle {
+		if h.names == nil || h.namespace != b.Namespace {
+			if err := h.read(ctx, tx, b.Namespace, by+pawl.DefaultRetainBlobs.Microseconds()/2); err != nil {
+				return nil, err
+			}
+		}
+		if !h.names[store.BlobName(b.Address)] {
+			others = append(others, b)
+		}
+	}
+	return others, nil
+}
+
+func (h *textHolds) read(ctx context.Context, tx store.Tx, namespace string, stored int64) error {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	err = store.EachRow(ctx, tx, func(rows store.Rows) error {
+		var text []byte
+		err := rows.Scan(&text)
+		for _, name := range pawl.BlobsIn(text) {
+			names[name] = true
+		}
+		return err
+	}, uploadSQL["texts that refer"], namespace, "%"+pawl.BlobMember+"%", stored, now)
+	if err == nil {
+		h.namespace, h.names = namespace, names
+	}
+	return err
+}
+
+// uploadsToRemove returns uploads that were cut off or dismissed and not used since.
+func uploadsToRemove(ctx context.Context, tx store.Tx, by int64, limit int) (out []store.Upload, err error) {
+	rows, err := tx.Query(ctx, uploadSQL["to remove"], by, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var u store.Upload
+		if err := rows.Scan(&u.ID, &u.Place); err != nil {
+			return nil, err
+		}
+		out = append(out, u)
+	}
+	return out, rows.Err()
 }

@@ -17,15 +17,15 @@ func (p *pass) bury(ctx context.Context) error {
 	if err := p.buryAside(ctx); err != nil {
 		return err
 	}
-	var last store.Resting
+	var last resting
 	for {
-		var found []store.Resting
+		var found []resting
 		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 			now, err := tx.Now(ctx)
 			if err != nil {
 				return err
 			}
-			found, err = store.FailedBefore(ctx, tx, ago(now, p.Options.BuryAfter), last, batch)
+			found, err = failedBefore(ctx, tx, ago(now, p.Options.BuryAfter), last, batch)
 			return err
 		})
 		if err != nil || len(found) == 0 {
@@ -46,7 +46,7 @@ func (p *pass) buryAside(ctx context.Context) error {
 		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 			now, err := tx.Now(ctx)
 			if err == nil {
-				found, err = store.FailedAsideBefore(ctx, tx, ago(now, p.Options.BuryAfter), after, batch)
+				found, err = failedAsideBefore(ctx, tx, ago(now, p.Options.BuryAfter), after, batch)
 			}
 			return err
 		})
@@ -105,7 +105,7 @@ func (p *pass) buryTasks(ctx context.Context, changes []store.Change) error {
 }
 
 // groupByTask groups items by task, in the order of task ids: tasks are locked in this order.
-func groupByTask(found []store.Resting) []store.Change {
+func groupByTask(found []resting) []store.Change {
 	at := map[string]int{}
 	var out []store.Change
 	for _, r := range found {
@@ -119,4 +119,35 @@ func groupByTask(found []store.Resting) []store.Change {
 	}
 	slices.SortFunc(out, func(a, b store.Change) int { return cmp.Compare(a.TaskID, b.TaskID) })
 	return out
+}
+
+// resting is one failed item and when it failed.
+type resting struct {
+	Since                     int64
+	ItemID, TaskID, Namespace string
+}
+
+// failedBefore lists up to limit items that failed before a time, oldest first, starting
+// after the given one.
+func failedBefore(ctx context.Context, tx store.Tx, before int64, after resting, limit int) ([]resting, error) {
+	rows, err := tx.Query(ctx, sweepSQL["failed before"], before, after.Since, store.FromItem(after.ItemID), limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []resting
+	for rows.Next() {
+		var r resting
+		if err := rows.Scan(&r.Since, (*store.ItemID)(&r.ItemID), (*store.TaskID)(&r.TaskID), &r.Namespace); err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, rows.Err()
+}
+
+// failedAsideBefore lists up to limit tasks that failed before a time when they were planned or applied, by id, with ids
+// above after.
+func failedAsideBefore(ctx context.Context, tx store.Tx, before int64, after string, limit int) ([]store.TaskRef, error) {
+	return store.TaskRefs(ctx, tx, sweepSQL["failed aside before"], before, store.FromTask(after), limit)
 }

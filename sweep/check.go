@@ -43,10 +43,10 @@ func (s *Sweeper) checkArchives(ctx context.Context, db store.DB, report func(ta
 		return err
 	}
 	err = db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		if all, err = store.ArchivesToCheck(ctx, tx, checkedArchives); err != nil {
+		if all, err = archivesToCheck(ctx, tx, checkedArchives); err != nil {
 			return err
 		}
-		if segments, err = store.NewestSegments(ctx, tx, checkedSegments); err == nil && len(all)+len(segments) > 0 {
+		if segments, err = newestSegments(ctx, tx, checkedSegments); err == nil && len(all)+len(segments) > 0 {
 			signed, err = read(ctx, tx)
 		}
 		return err
@@ -70,7 +70,7 @@ func (s *Sweeper) checkArchives(ctx context.Context, db store.DB, report func(ta
 func (s *Sweeper) checkSegment(ctx context.Context, g *store.Segment, signed store.SignedRoot, report func(taskID, found string)) error {
 	var there []string
 	err := s.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		there, err = store.TasksThere(ctx, tx, g.TaskIDs())
+		there, err = tasksThere(ctx, tx, g.TaskIDs())
 		return err
 	})
 	if err != nil {
@@ -152,16 +152,16 @@ func (s *Sweeper) checkRetention(ctx context.Context, db store.DB, report func(t
 		return err
 	}
 	type tried struct{ cursor, taskID string }
-	cursors, again, furthest := map[string]store.Cursor{}, map[tried]bool{}, int64(0)
+	cursors, again, furthest := map[string]recordCursor{}, map[tried]bool{}, int64(0)
 	spans := retentionSpans(p.Options, own)
 	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		for _, x := range spans {
-			lists, err := store.ListsOf(ctx, tx, x.cursor, math.MaxInt32)
+			lists, err := listsOf(ctx, tx, x.cursor, math.MaxInt32)
 			if err != nil {
 				return err
 			}
 			for _, name := range append(lists, x.cursor) {
-				at, err := store.ReadCursor(ctx, tx, name)
+				at, err := cursorOf(ctx, tx, name)
 				if err != nil {
 					return err
 				}
@@ -176,7 +176,7 @@ func (s *Sweeper) checkRetention(ctx context.Context, db store.DB, report func(t
 	states := append(slices.Clone(ended), string(pawl.TaskFailed), string(pawl.TaskDeadLettered))
 	for after := ""; err == nil && furthest > 0 && after != store.LastTask; {
 		err = db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-			tasks, end, err := store.AtRestBefore(ctx, tx, after, furthest, states, checkedTasks)
+			tasks, end, err := atRestBefore(ctx, tx, after, furthest, states, checkedTasks)
 			after = end
 			for _, t := range tasks {
 				for _, x := range spans {

@@ -29,13 +29,13 @@ func (p *pass) checkpoints(ctx context.Context) error {
 	if scan.unprunable == nil || len(scan.unprunable) > maxCounters {
 		scan.unprunable = map[string]int64{}
 	}
-	var over []store.Counted
+	var over []counted
 	err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		until, err := store.CountersUntil(ctx, tx, scan.after, maxCounters)
+		until, err := countersUntil(ctx, tx, scan.after, maxCounters)
 		if err != nil {
 			return err
 		}
-		over, err = store.CountersOver(ctx, tx, scan.after, until, p.Options.CheckpointRetentionLimit)
+		over, err = countersOver(ctx, tx, scan.after, until, p.Options.CheckpointRetentionLimit)
 		scan.after = until
 		if until == store.LastTask {
 			scan.after = ""
@@ -72,4 +72,36 @@ func (p *pass) pruneTask(ctx context.Context, taskID string) error {
 			return nil
 		}
 	}
+}
+
+// countersUntil returns the task id that ends the range of the n rows of task_counters above
+// after, or LastTask when there are fewer.
+func countersUntil(ctx context.Context, tx store.Tx, after string, n int) (string, error) {
+	until := store.LastTask
+	_, err := store.Row(ctx, tx, []any{(*store.TaskID)(&until)}, sweepSQL["counters until"], store.FromTask(after), n-1)
+	return until, err
+}
+
+// counted is a task and the number of its newest checkpoint.
+type counted struct {
+	TaskID      string
+	Checkpoints int64
+}
+
+// countersOver lists the tasks of a range that keep more than limit checkpoints.
+func countersOver(ctx context.Context, tx store.Tx, after, until string, limit int) ([]counted, error) {
+	rows, err := tx.Query(ctx, sweepSQL["counters over"], store.FromTask(after), store.TaskID(until), limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []counted
+	for rows.Next() {
+		var c counted
+		if err := rows.Scan((*store.TaskID)(&c.TaskID), &c.Checkpoints); err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, rows.Err()
 }

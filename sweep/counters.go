@@ -14,7 +14,7 @@ func (p *pass) counters(ctx context.Context) error {
 	for {
 		var n int64
 		err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) (err error) {
-			n, err = store.RemoveOldMinutes(ctx, tx, ago(now, p.Options.RetainCounters), batch)
+			n, err = removeOldMinutes(ctx, tx, ago(now, p.Options.RetainCounters), batch)
 			return err
 		})
 		if err != nil || n < batch {

@@ -22,7 +22,7 @@ func (p *pass) deletions(ctx context.Context) error {
 	ctx = store.WithLockWait(ctx, lockWait)
 	after, stuck := p.deleted, false
 	for {
-		var read []store.Tombstoned
+		var read []tombstoned
 		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 			now, err := tx.Now(ctx)
 			if err != nil {
@@ -30,9 +30,9 @@ func (p *pass) deletions(ctx context.Context) error {
 			}
 			by := ago(now, interruptedAfter)
 			if after.At > by { // the clock went back
-				after = store.Tombstoned{}
+				after = tombstoned{}
 			}
-			read, err = store.TombstonesAfter(ctx, tx, after, by, lookedDeletions)
+			read, err = tombstonesAfter(ctx, tx, after, by, lookedDeletions)
 			return err
 		})
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 // due queues scheduled and waiting items whose time has come, and waiting ones
 // whose dependencies have completed.
 func (p *pass) due(ctx context.Context) error {
-	return p.runBatches(ctx, "due", store.DueItems, func(ctx context.Context, limit int, only []string) (int, error) {
+	return p.runBatches(ctx, "due", dueItems, func(ctx context.Context, limit int, only []string) (int, error) {
 		var out []store.DueItem
 		err := p.DB.Auto(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 			out, err = p.DB.Dialect().Timed.Due(ctx, tx, limit, only)
@@ -76,4 +76,9 @@ func (p *pass) runSingly(ctx context.Context, what string,
 		}
 	}
 	return nil
+}
+
+// dueItems returns up to limit items that are due.
+func dueItems(ctx context.Context, tx store.Tx, now int64, limit int) ([]string, error) {
+	return store.ItemIDs(ctx, tx, sweepSQL["due items"], now, limit)
 }

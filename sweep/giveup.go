@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -12,17 +13,17 @@ import (
 // failed with a dependency, it cancels those whose dependency was cancelled since, and
 // queues those whose dependency has completed since. Then it settles the tasks that were left open for them.
 func (p *pass) giveUp(ctx context.Context) error {
-	n, err := p.dependents(ctx, store.BrokenDependents, store.GiveUp)
+	n, err := p.dependents(ctx, brokenDependents, giveUp)
 	p.stats.GivenUp += n
 	if err != nil {
 		return err
 	}
-	n, err = p.dependents(ctx, store.LostDependents, store.DependencyFailed)
+	n, err = p.dependents(ctx, lostDependents, dependencyFailed)
 	p.stats.GivenUp += n
 	if err != nil {
 		return err
 	}
-	n, err = p.dependents(ctx, store.RestorableDependents, store.DependencyRestored)
+	n, err = p.dependents(ctx, restorableDependents, dependencyRestored)
 	p.stats.Due += n
 	if err != nil {
 		return err
@@ -100,4 +101,93 @@ func (p *pass) moveDependents(ctx context.Context, found []store.Dependent, move
 		found = found[n:]
 	}
 	return moved, nil
+}
+
+// brokenDependents lists up to limit waiting items with a dependency that failed or that
+// ended without completing. Their ids are above after.
+func brokenDependents(ctx context.Context, tx store.Tx, after string, limit int) ([]store.Dependent, error) {
+	return dependents(ctx, tx, "broken dependents", store.FromItem(after), limit)
+}
+
+// restorableDependents lists up to limit items that failed because of a dependency, and
+// whose dependencies have all completed since. Their ids are above after.
+func restorableDependents(ctx context.Context, tx store.Tx, after string, limit int) ([]store.Dependent, error) {
+	return dependents(ctx, tx, "mendable dependents", store.FromItem(after), limit)
+}
+
+// waitingUntil returns the item id that ends the range of the n waiting items above after,
+// or LastItem when there are fewer.
+func waitingUntil(ctx context.Context, tx store.Tx, after string, n int) (string, error) {
+	until := store.LastItem
+	_, err := store.Row(ctx, tx, []any{(*store.ItemID)(&until)}, moveSQL["waiting until"], store.FromItem(after), n-1)
+	return until, err
+}
+
+// miscountedDependents lists the items of a range whose counts of dependencies are wrong.
+func miscountedDependents(ctx context.Context, tx store.Tx, after, until string) ([]store.Dependent, error) {
+	return dependents(ctx, tx, "miscounted dependents", store.FromItem(after), store.ItemID(until))
+}
+
+// lostDependents lists up to limit items that failed because of a dependency, where a
+// dependency has ended without completing since. Their ids are above after.
+func lostDependents(ctx context.Context, tx store.Tx, after string, limit int) ([]store.Dependent, error) {
+	return dependents(ctx, tx, "lost dependents", store.FromItem(after), limit)
+}
+
+func dependents(ctx context.Context, tx store.Tx, query string, args ...any) ([]store.Dependent, error) {
+	rows, err := tx.Query(ctx, moveSQL[query], args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []store.Dependent
+	for rows.Next() {
+		var d store.Dependent
+		if err := rows.Scan((*store.ItemID)(&d.ItemID), &d.Namespace, (*store.TaskID)(&d.TaskID), &d.Failed, &d.Ended); err != nil {
+			return nil, err
+		}
+		out = append(out, d)
+	}
+	return out, rows.Err()
+}
+
+// giveUp ends waiting items that can never run; see GivenUpAs. dependencyRestored queues those
+// that failed again once the dependency completes.
+func giveUp(ctx context.Context, tx store.Tx, now int64, items []store.Dependent) (store.Applied, error) {
+	c := changeOf(items, "give_up")
+	c.LeftBy = "dependency"
+	switch c.To = items[0].GivenUpAs(); c.To {
+	case "failed":
+		c.Error = store.DependencyFailedError
+	case "cancelled":
+		c.Error = `{"code":"dependency_cancelled","message":"An item it depends on was cancelled"}`
+	default:
+		for _, d := range items {
+			if _, err := tx.Exec(ctx, moveSQL["whole again"], store.ItemID(d.ItemID)); err != nil {
+				return store.Applied{}, err
+			}
+		}
+		return store.Applied{}, nil
+	}
+	return store.Apply(ctx, tx, now, c)
+}
+
+// dependencyFailed cancels items that failed because of a dependency and can never run.
+func dependencyFailed(ctx context.Context, tx store.Tx, now int64, items []store.Dependent) (store.Applied, error) {
+	c := changeOf(items, "cancel")
+	c.Reason = "an item it depends on was cancelled"
+	return store.Apply(ctx, tx, now, c)
+}
+
+// dependencyRestored queues items again that failed because of a dependency.
+func dependencyRestored(ctx context.Context, tx store.Tx, now int64, items []store.Dependent) (store.Applied, error) {
+	return store.Apply(ctx, tx, now, changeOf(items, "retry"))
+}
+
+func changeOf(items []store.Dependent, verb string) store.Change {
+	c := store.Change{Namespace: items[0].Namespace, TaskID: items[0].TaskID, Verb: verb, Actor: store.Actor{Type: pawl.ActorSystem}}
+	for _, d := range items {
+		c.ItemIDs = append(c.ItemIDs, d.ItemID)
+	}
+	return c
 }

@@ -10,13 +10,13 @@ import (
 // longer than RetainKeys ago.
 func (p *pass) keys(ctx context.Context) error {
 	err := p.remove(ctx, "expired keys", func(ctx context.Context, tx store.Tx, now int64) (int64, error) {
-		return store.RemoveExpiredKeys(ctx, tx, now, batch)
+		return removeExpiredKeys(ctx, tx, now, batch)
 	})
 	if err != nil || p.Options.RetainKeys <= 0 {
 		return err
 	}
 	return p.remove(ctx, "old keys", func(ctx context.Context, tx store.Tx, now int64) (int64, error) {
-		return store.RemoveOldKeys(ctx, tx, ago(now, p.Options.RetainKeys), batch)
+		return removeOldKeys(ctx, tx, ago(now, p.Options.RetainKeys), batch)
 	})
 }
 
@@ -35,4 +35,21 @@ func (p *pass) remove(ctx context.Context, what string, run func(ctx context.Con
 			return nil
 		}
 	}
+}
+
+// removeExpiredKeys removes up to limit keys that have expired.
+func removeExpiredKeys(ctx context.Context, tx store.Tx, now int64, limit int) (int64, error) {
+	return tx.Exec(ctx, sweepSQL["remove expired keys"], now, limit)
+}
+
+// removeOldKeys removes up to limit keys without expiry that ended by the given time.
+func removeOldKeys(ctx context.Context, tx store.Tx, endedBy int64, limit int) (int64, error) {
+	return tx.Exec(ctx, sweepSQL["remove old keys"], endedBy, limit)
+}
+
+// countOldKeys counts the keys that have expired and the keys without expiry that ended by
+// the given time.
+func countOldKeys(ctx context.Context, tx store.Tx, now, endedBy int64) (n int64, err error) {
+	_, err = store.Row(ctx, tx, []any{&n}, sweepSQL["count old keys"], now, endedBy)
+	return n, err
 }

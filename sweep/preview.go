@@ -13,16 +13,16 @@ import (
 // preview collects what retention would remove, and the position up to which it has
 // read.
 type preview struct {
-	at    map[string]store.Cursor
+	at    map[string]recordCursor
 	tasks map[string]bool
 }
 
-func (v *preview) note(cursor string, tasks []string, page []store.Entry) {
+func (v *preview) note(cursor string, tasks []string, page []entry) {
 	for _, id := range tasks {
 		v.tasks[id] = true
 	}
 	if len(page) > 0 {
-		v.at[cursor] = store.Cursor{Position: page[len(page)-1].ID}
+		v.at[cursor] = recordCursor{Position: page[len(page)-1].ID}
 	}
 }
 
@@ -30,20 +30,20 @@ func (v *preview) note(cursor string, tasks []string, page []store.Entry) {
 func (v *preview) full() bool { return len(v.tasks) > pawl.MaxPrunable }
 
 // cursor returns the position up to which a reader has read the event log.
-func (p *pass) cursor(ctx context.Context, tx store.Tx, name string) (store.Cursor, error) {
+func (p *pass) cursor(ctx context.Context, tx store.Tx, name string) (recordCursor, error) {
 	if p.preview != nil {
 		if at, looked := p.preview.at[name]; looked {
 			return at, nil
 		}
 	}
-	return store.ReadCursor(ctx, tx, name)
+	return cursorOf(ctx, tx, name)
 }
 
 // Preview counts what a pass would archive and remove now, in all namespaces. It changes
 // nothing.
 func (s *Sweeper) Preview(ctx context.Context) (pawl.Prunable, error) {
 	p := s.pass(nil)
-	p.preview = &preview{map[string]store.Cursor{}, map[string]bool{}}
+	p.preview = &preview{map[string]recordCursor{}, map[string]bool{}}
 	err := p.settle(ctx)
 	if err == nil {
 		err = p.retain(ctx)
@@ -69,11 +69,11 @@ func (s *Sweeper) Preview(ctx context.Context) (pawl.Prunable, error) {
 		if p.Options.RetainKeys > 0 {
 			old = ago(now, p.Options.RetainKeys)
 		}
-		if out.Keys, err = store.CountOldKeys(ctx, tx, now, old); err != nil || p.Options.RetainSignals <= 0 {
+		if out.Keys, err = countOldKeys(ctx, tx, now, old); err != nil || p.Options.RetainSignals <= 0 {
 			return err
 		}
 		before := ago(now, p.Options.RetainSignals)
-		out.Signals, err = store.CountOldSignals(ctx, tx, before, max(before, ago(now, pawl.RetainBudgetSignals)))
+		out.Signals, err = countOldSignals(ctx, tx, before, max(before, ago(now, pawl.RetainBudgetSignals)))
 		return err
 	})
 	return out, err

@@ -19,8 +19,8 @@ func (p *pass) recount(ctx context.Context) error {
 		var until string
 		var found []store.Dependent
 		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			if until, err = store.WaitingUntil(ctx, tx, p.recounted, batch); err == nil {
-				found, err = store.MiscountedDependents(ctx, tx, p.recounted, until)
+			if until, err = waitingUntil(ctx, tx, p.recounted, batch); err == nil {
+				found, err = miscountedDependents(ctx, tx, p.recounted, until)
 			}
 			return err
 		})

@@ -22,7 +22,7 @@ var eventNumber = regexp.MustCompile(`^\{"table":"(?:task_events","id"|provenanc
 func (s *Sweeper) Renumber(body, contents []byte, number func(ids []int64) (map[int64]int64, error)) (g store.Segment, err error) {
 	frames := []store.Frame{{Size: int64(len(body))}}
 	if contents != nil {
-		if frames, err = store.UnpackFrames(contents); err != nil {
+		if frames, err = unpackFrames(contents); err != nil {
 			return g, err
 		}
 	}

@@ -14,7 +14,7 @@ func (p *pass) resettle(ctx context.Context) error {
 	for after := ""; !p.resettled; {
 		var tasks []store.TaskRef
 		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			tasks, err = store.Unsettled(ctx, tx, after, batch)
+			tasks, err = unsettled(ctx, tx, after, batch)
 			return err
 		})
 		if err != nil {
@@ -36,12 +36,12 @@ func (p *pass) resettle(ctx context.Context) error {
 	return nil
 }
 
-// leftOpen settles open tasks without an open item: see store.LeftOpen.
+// leftOpen settles open tasks without an open item: see leftOpen.
 func (p *pass) leftOpen(ctx context.Context) error {
 	for after := ""; ; {
 		var tasks []store.TaskRef
 		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			tasks, err = store.LeftOpen(ctx, tx, after, batch)
+			tasks, err = leftOpen(ctx, tx, after, batch)
 			return err
 		})
 		if err != nil || len(tasks) == 0 {
@@ -80,4 +80,18 @@ func (p *pass) settleAll(ctx context.Context, tasks []store.TaskRef, why store.T
 		p.Log.ErrorContext(ctx, "the sweep skipped a task that should be settled", "task_id", t.ID, "error", err)
 	})
 	return n, err
+}
+
+// unsettled lists tasks in state failed or dead_lettered without an item in these states,
+// with ids above after. Older versions left a task like this when the last of these items
+// was cancelled.
+func unsettled(ctx context.Context, tx store.Tx, after string, limit int) ([]store.TaskRef, error) {
+	return store.TaskRefs(ctx, tx, moveSQL["unsettled tasks"], store.FromTask(after), limit)
+}
+
+// leftOpen lists open tasks without an open item, with ids above after. Where failed items do not count, the completion of
+// an item that others need leaves a task with failed items a step to take, and keeps it open until then: one that failed
+// with it may run now. If none does, the task is settled by Resettle.
+func leftOpen(ctx context.Context, tx store.Tx, after string, limit int) ([]store.TaskRef, error) {
+	return store.TaskRefs(ctx, tx, moveSQL["left open"], store.FromTask(after), limit)
 }

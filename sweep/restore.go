@@ -20,7 +20,7 @@ func (s *Sweeper) List(ctx context.Context, namespace string, page pawl.Page) (p
 	limit = min(limit, pawl.MaxPage)
 	list := pawl.List[pawl.Archive]{Items: []pawl.Archive{}}
 	err := s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		found, err := store.ListArchives(ctx, tx, namespace, page.Cursor, limit+1)
+		found, err := ListArchives(ctx, tx, namespace, page.Cursor, limit+1)
 		if len(found) > limit {
 			found = found[:limit]
 			list.Next = found[limit-1].TaskID
@@ -42,10 +42,10 @@ func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
 		return err
 	}
 	err = s.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		if err := store.LockArchives(ctx, tx, namespace, taskID); err != nil { // it may be deleted meanwhile
+		if err := lockArchives(ctx, tx, namespace, taskID); err != nil { // it may be deleted meanwhile
 			return err
 		}
-		a, err := store.GetArchive(ctx, tx, namespace, taskID)
+		a, err := GetArchive(ctx, tx, namespace, taskID)
 		if err != nil {
 			return err
 		}
@@ -75,16 +75,16 @@ func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
 	return err
 }
 
-func readArchive(ctx context.Context, db store.DB, namespace, taskID string) (a store.Archived, err error) {
+func readArchive(ctx context.Context, db store.DB, namespace, taskID string) (a Archived, err error) {
 	err = db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		a, err = store.GetArchive(ctx, tx, namespace, taskID)
+		a, err = GetArchive(ctx, tx, namespace, taskID)
 		return err
 	})
 	return a, err
 }
 
 // restore inserts the rows of an archive.
-func (s *Sweeper) restore(ctx context.Context, tx store.Tx, namespace string, a store.Archived) (*store.Restorer, error) {
+func (s *Sweeper) restore(ctx context.Context, tx store.Tx, namespace string, a Archived) (*store.Restorer, error) {
 	r := &store.Restorer{TaskID: a.TaskID, Namespace: namespace}
 	if err := s.load(a, func(line []byte) error { return r.Line(ctx, tx, line) }); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (s *Sweeper) Peek(ctx context.Context, db store.DB, namespace, taskID strin
 
 // peek reports whether it failed because a restore that ended meanwhile has inserted the rows, or another task was deleted
 // from their segment.
-func (s *Sweeper) peek(ctx context.Context, db store.DB, namespace string, a store.Archived,
+func (s *Sweeper) peek(ctx context.Context, db store.DB, namespace string, a Archived,
 	fn func(ctx context.Context, tx store.Tx, archived bool) error) (beside bool, err error) {
 	err = db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		there, err := store.NamespaceOfTask(ctx, tx, a.TaskID)
@@ -141,7 +141,7 @@ func (s *Sweeper) peek(ctx context.Context, db store.DB, namespace string, a sto
 }
 
 // peekBeside is peek with the rows in a database of their own: nothing waits for it.
-func (s *Sweeper) peekBeside(ctx context.Context, db store.DB, namespace string, a store.Archived,
+func (s *Sweeper) peekBeside(ctx context.Context, db store.DB, namespace string, a Archived,
 	fn func(ctx context.Context, tx store.Tx, archived bool) error) (beside bool, err error) {
 	there := ""
 	err = db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {

@@ -9,16 +9,16 @@ import (
 // retainRestored archives and removes tasks that were restored, and whose time after that has passed. What cannot go yet
 // is looked at again by the next pass.
 func (p *pass) retainRestored(ctx context.Context, s retentionSpan, own retentions) error {
-	var after store.Restored
+	var after restored
 	for {
 		var due dueTasks
-		var page []store.Restored
+		var page []restored
 		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 			now, err := tx.Now(ctx)
 			if err != nil {
 				return err
 			}
-			if page, err = store.RestoredBy(ctx, tx, ago(now, s.age), s.states, after, batch); err != nil {
+			if page, err = restoredBy(ctx, tx, ago(now, s.age), s.states, after, batch); err != nil {
 				return err
 			}
 			ids := make([]string, len(page))

@@ -26,7 +26,7 @@ const retiredAtOnce = 500
 // too young. The event that ended a task leads to it; a failed task is found by its
 // newest event, and has not changed either since its newest checkpoint or chunk. A task that cannot be
 // archived stays, is counted, and is tried again by the next pass. So is one with consequences that
-// are still to come: see store.Unfinished. Many of them are set aside: see retainAside. A restored task is
+// are still to come: see stillPending. Many of them are set aside: see retainAside. A restored task is
 // kept for one more retention, from the restore or from its newest event.
 func (p *pass) retain(ctx context.Context) error {
 	defer func() {
@@ -155,7 +155,7 @@ func (p *pass) retentions(ctx context.Context) (own retentions, err error) {
 	err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		stamp, err := store.StampOfTypes(ctx, tx)
 		if err == nil && (stamp != p.types || p.kept == nil) {
-			p.kept, err = store.Retentions(ctx, tx)
+			p.kept, err = retentionsOfTypes(ctx, tx)
 			p.types = stamp
 		}
 		own = p.kept
@@ -210,7 +210,7 @@ func (s *retentionSpan) sort(ctx context.Context, tx store.Tx, tasks []string, b
 		return nil, nil, nil
 	}
 	if s.resting() {
-		if tasks, later, err = store.RestingSince(ctx, tx, tasks, s.states[0], by, passed); err != nil {
+		if tasks, later, err = restingSince(ctx, tx, tasks, s.states[0], by, passed); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -222,7 +222,7 @@ func (s *retentionSpan) sort(ctx context.Context, tx store.Tx, tasks []string, b
 		others := func(id string) bool { return s.own(own[of[id]]) != s.seconds }
 		tasks, later = slices.DeleteFunc(tasks, others), slices.DeleteFunc(later, others)
 	}
-	pending, err := store.Unfinished(ctx, tx, tasks)
+	pending, err := stillPending(ctx, tx, tasks)
 	later = append(later, pending...)
 	return slices.DeleteFunc(tasks, func(id string) bool { return slices.Contains(pending, id) }), later, err
 }
@@ -231,19 +231,19 @@ func (s *retentionSpan) sort(ctx context.Context, tx store.Tx, tasks []string, b
 // to, and those that a pass of another server has left meanwhile.
 func (p *pass) advanceCursor(ctx context.Context, cursor string, due *dueTasks, again []string) error {
 	return p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
-		at, err := store.LockCursor(ctx, tx, cursor)
+		at, err := lockCursor(ctx, tx, cursor)
 		if err != nil {
 			return err
 		}
 		due.read.move(&at)
 		at.KeepAgain(due.left, again)
 		for len(at.Again) > batch {
-			if err := store.SetAside(ctx, tx, now, cursor, p.NewID("left"), at.Again[:batch]); err != nil {
+			if err := setAside(ctx, tx, now, cursor, p.NewID("left"), at.Again[:batch]); err != nil {
 				return err
 			}
 			at.Again = at.Again[batch:]
 		}
-		return store.MoveCursor(ctx, tx, now, cursor, at)
+		return moveCursor(ctx, tx, now, cursor, at)
 	})
 }
 
@@ -278,7 +278,7 @@ func (p *pass) retireApart(ctx context.Context, tasks []string, signed store.Sig
 		case a.err != nil:
 			err = cmp.Or(err, a.err)
 		case a.Namespace == "":
-			err = cmp.Or(err, p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error { return store.ForgetRestored(ctx, tx, a.TaskID) }))
+			err = cmp.Or(err, p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error { return forgetRestored(ctx, tx, a.TaskID) }))
 		default:
 			written = append(written, a.archived)
 		}
@@ -364,15 +364,15 @@ func retireTasks(ctx context.Context, tx store.Tx, all []archived) (unneeded, un
 	if err != nil {
 		return nil, nil, err
 	}
-	extents, err := store.Extents(ctx, tx, there)
+	extents, err := extents(ctx, tx, there)
 	if err != nil {
 		return nil, nil, err
 	}
-	pending, err := store.Unfinished(ctx, tx, there)
+	pending, err := stillPending(ctx, tx, there)
 	if err != nil {
 		return nil, nil, err
 	}
-	var rows []store.Archived
+	var rows []Archived
 	var ids []string
 	for _, a := range all {
 		switch {
@@ -391,14 +391,14 @@ func retireTasks(ctx context.Context, tx store.Tx, all []archived) (unneeded, un
 	if len(rows) == 0 {
 		return unneeded, unfinished, nil
 	}
-	old, err := store.ArchivePaths(ctx, tx, ids)
+	old, err := archivePaths(ctx, tx, ids)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, path := range old {
-		unneeded = append(unneeded, archived{Archived: store.Archived{Archive: pawl.Archive{Path: path}}})
+		unneeded = append(unneeded, archived{Archived: Archived{Archive: pawl.Archive{Path: path}}})
 	}
-	if err := store.KeepArchives(ctx, tx, rows); err != nil {
+	if err := keepArchives(ctx, tx, rows); err != nil {
 		return nil, nil, err
 	}
 	if len(ids) > 1 {
@@ -427,7 +427,7 @@ func (p *pass) discard(ctx context.Context, written []archived) {
 		if _, err := store.LockTasksLast(ctx, tx, ids); err != nil {
 			return err
 		}
-		used, err := store.ArchivePaths(ctx, tx, ids)
+		used, err := archivePaths(ctx, tx, ids)
 		if err != nil {
 			return err
 		}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/sweep"
 )
 
 // createFullTask creates an ended task with a row in every table that belongs to tasks.
@@ -60,10 +61,10 @@ func (h *fixture) dump(taskID string) (lines []string) {
 	return lines
 }
 
-func (h *fixture) archive(taskID string) (a store.Archived) {
+func (h *fixture) archive(taskID string) (a sweep.Archived) {
 	h.Helper()
 	h.OK(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
-		a, err = store.GetArchive(ctx, tx, "default", taskID)
+		a, err = sweep.GetArchive(ctx, tx, "default", taskID)
 		return err
 	}))
 	return a
@@ -181,7 +182,7 @@ func (h *fixture) unpack(taskID string) (lines []string) {
 }
 
 // unpackSegment reads the rows of a task in its segment.
-func (h *fixture) unpackSegment(a store.Archived) (lines []string) {
+func (h *fixture) unpackSegment(a sweep.Archived) (lines []string) {
 	h.Helper()
 	body := h.segmentBody(a)
 	sum := sha256.Sum256(body)

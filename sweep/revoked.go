@@ -14,14 +14,14 @@ func (p *pass) revoked(ctx context.Context) error {
 	for {
 		var leased []string
 		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			leased, err = store.LeasesOfEndedKeys(ctx, tx, batch)
+			leased, err = leasesOfEndedKeys(ctx, tx, batch)
 			return err
 		})
 		ended := 0
 		end := func(ctx context.Context, some []string) error {
 			var queued []store.DueItem
 			err := p.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-				items, err := store.LockOfEndedKeys(ctx, tx, some)
+				items, err := lockOfEndedKeys(ctx, tx, some)
 				if err != nil || len(items) == 0 {
 					return err
 				}
@@ -43,4 +43,23 @@ func (p *pass) revoked(ctx context.Context) error {
 			return p.logError(ctx, "leases of ended keys", err)
 		}
 	}
+}
+
+// leasesOfEndedKeys returns up to limit live leases of API keys that are revoked or have expired. It locks none.
+func leasesOfEndedKeys(ctx context.Context, tx store.Tx, limit int) ([]string, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return store.ItemIDs(ctx, tx, revokeSQL["leases of ended keys"], now, limit)
+}
+
+// lockOfEndedKeys locks those of the leases that leasesOfEndedKeys still returns, bar those that another transaction
+// locks.
+func lockOfEndedKeys(ctx context.Context, tx store.Tx, itemIDs []string) ([]string, error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return store.ItemIDs(ctx, tx, revokeSQL["leases of ended keys among"], now, store.ItemList(itemIDs))
 }

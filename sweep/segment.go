@@ -71,7 +71,7 @@ func (p *pass) readSegments(ctx context.Context, tasks []string, signed store.Si
 		}
 		own = nil
 		if len(others) > 0 {
-			if own, err = store.OwnArchives(ctx, tx, others); err != nil {
+			if own, err = ownArchives(ctx, tx, others); err != nil {
 				return err
 			}
 		}
@@ -245,15 +245,15 @@ func recordSegment(ctx context.Context, tx store.Tx, t *together, s *store.Segme
 	if err != nil {
 		return nil, err
 	}
-	extents, err := store.Extents(ctx, tx, ids)
+	extents, err := extents(ctx, tx, ids)
 	if err != nil {
 		return nil, err
 	}
-	pending, err := store.Unfinished(ctx, tx, ids)
+	pending, err := stillPending(ctx, tx, ids)
 	if err != nil {
 		return nil, err
 	}
-	own, err := store.OwnArchives(ctx, tx, ids)
+	own, err := ownArchives(ctx, tx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -261,13 +261,13 @@ func recordSegment(ctx context.Context, tx store.Tx, t *together, s *store.Segme
 		slices.ContainsFunc(t.tasks, func(a archived) bool { return extents[a.TaskID] != a.extent }) {
 		return nil, errChanged
 	}
-	if unneeded, err = store.ArchivePaths(ctx, tx, ids); err != nil {
+	if unneeded, err = archivePaths(ctx, tx, ids); err != nil {
 		return nil, err
 	}
 	if err := store.ForgetArchives(ctx, tx, ids); err != nil {
 		return nil, err
 	}
-	if err := store.PutSegment(ctx, tx, s); err != nil {
+	if err := putSegment(ctx, tx, s); err != nil {
 		return nil, err
 	}
 	return unneeded, store.RemoveTasks(ctx, tx, ids, deleteBatch)
@@ -288,7 +288,7 @@ func recordPlain(ctx context.Context, tx store.Tx, t *together, s *store.Segment
 	if len(there) < len(ids) || len(others) > 0 {
 		return errChanged
 	}
-	if err := store.PutSegment(ctx, tx, s); err != nil {
+	if err := putSegment(ctx, tx, s); err != nil {
 		return err
 	}
 	gone, err := store.RemovePlain(ctx, tx, ids, t.events)
@@ -310,8 +310,8 @@ func (p *pass) writeSegment(t *together) (*store.Segment, error) {
 	}
 	out := &store.Segment{Namespace: t.namespace, CreatedAt: t.at}
 	var plain []byte
-	for i := 0; i < len(t.tasks); i += store.TasksOfFrame {
-		end := min(i+store.TasksOfFrame, len(t.tasks))
+	for i := 0; i < len(t.tasks); i += tasksOfFrame {
+		end := min(i+tasksOfFrame, len(t.tasks))
 		plain = plain[:0]
 		for _, lines := range t.lines[i:end] {
 			plain = append(plain, lines...)
@@ -383,7 +383,7 @@ func (s *Sweeper) discardSegment(ctx context.Context, g *store.Segment, sent boo
 	var used bool
 	err := s.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) (err error) {
 		if err = lock(ctx, tx); err == nil {
-			used, err = store.SegmentIsUsed(ctx, tx, g)
+			used, err = segmentIsUsed(ctx, tx, g)
 		}
 		return err
 	})

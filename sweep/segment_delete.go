@@ -29,13 +29,13 @@ func (s *Sweeper) DeleteArchive(ctx context.Context, namespace, taskID string, b
 }
 
 func (s *Sweeper) deleteArchive(ctx context.Context, namespace, taskID string, by *store.Deletion) error {
-	var own store.Archived
+	var own Archived
 	var in []store.Segment
 	read := func(ctx context.Context, tx store.Tx) (err error) {
-		if own, err = store.GetArchive(ctx, tx, namespace, taskID); err != nil {
+		if own, err = GetArchive(ctx, tx, namespace, taskID); err != nil {
 			return err
 		}
-		in, err = store.SegmentsOf(ctx, tx, namespace, taskID)
+		in, err = segmentsOf(ctx, tx, namespace, taskID)
 		return err
 	}
 	if err := s.DB.View(ctx, read); err != nil {
@@ -50,7 +50,7 @@ func (s *Sweeper) deleteArchive(ctx context.Context, namespace, taskID string, b
 		}
 	} else {
 		err = s.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
-			if err := store.LockArchives(ctx, tx, namespace, taskID); err != nil {
+			if err := lockArchives(ctx, tx, namespace, taskID); err != nil {
 				return err
 			}
 			if err := read(ctx, tx); err != nil {
@@ -59,11 +59,11 @@ func (s *Sweeper) deleteArchive(ctx context.Context, namespace, taskID string, b
 			if !slices.Equal(sumsOf(own, in), sums) {
 				return errRewritten
 			}
-			if err := store.NeedsArchive(ctx, tx, taskID); err != nil {
+			if err := needsArchive(ctx, tx, taskID); err != nil {
 				return err
 			}
 			for _, g := range later {
-				if err := store.ChangeSegment(ctx, tx, g); err != nil {
+				if err := changeSegment(ctx, tx, g); err != nil {
 					return err
 				}
 			}
@@ -75,7 +75,7 @@ func (s *Sweeper) deleteArchive(ctx context.Context, namespace, taskID string, b
 	if err != nil {
 		for _, g := range later {
 			s.discardSegment(ctx, g, sent, func(ctx context.Context, tx store.Tx) error {
-				return store.LockArchives(ctx, tx, namespace, taskID)
+				return lockArchives(ctx, tx, namespace, taskID)
 			})
 		}
 		return err
@@ -89,7 +89,7 @@ func (s *Sweeper) deleteArchive(ctx context.Context, namespace, taskID string, b
 }
 
 // sumsOf returns the checksums of what has a task.
-func sumsOf(own store.Archived, in []store.Segment) []string {
+func sumsOf(own Archived, in []store.Segment) []string {
 	sums := []string{own.Path, own.SHA256}
 	for _, g := range in {
 		sums = append(sums, g.SHA256)

@@ -21,7 +21,7 @@ var (
 
 // loadFromSegment is load for a task of a segment: it reads the task's frame, and the last one. It passes on the
 // lines that the task's archive would have by itself.
-func (s *Sweeper) loadFromSegment(a store.Archived, each func(line []byte) error) error {
+func (s *Sweeper) loadFromSegment(a Archived, each func(line []byte) error) error {
 	bad := func(err error) error { return unreadable(a.TaskID, err) }
 	parts, err := s.parts(&a)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Sweeper) loadFromSegment(a store.Archived, each func(line []byte) error
 
 // parts returns the compressed bytes of a task's frame and of the last one of its segment, which are what was
 // stored.
-func (s *Sweeper) parts(a *store.Archived) ([][]byte, error) {
+func (s *Sweeper) parts(a *Archived) ([][]byte, error) {
 	g := a.Segment
 	frames := []int{g.FrameOf(a.TaskID), len(g.Frames) - 1}
 	parts := a.Parts

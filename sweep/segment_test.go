@@ -20,7 +20,7 @@ import (
 )
 
 // segmentBody returns the bytes of the segment of an archive.
-func (h *fixture) segmentBody(a store.Archived) (body []byte) {
+func (h *fixture) segmentBody(a sweep.Archived) (body []byte) {
 	h.Helper()
 	if a.Segment.Path != "" {
 		body, err := os.ReadFile(a.Segment.Path)

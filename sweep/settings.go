@@ -63,7 +63,7 @@ func (s *Sweeper) Store(ctx context.Context) error {
 	var changed []any
 	err := s.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
 		changed = nil
-		at, err := store.LockCursor(ctx, tx, settingsCursor)
+		at, err := lockCursor(ctx, tx, settingsCursor)
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (s *Sweeper) Store(ctx context.Context) error {
 				at.Settings[name] = own[name]
 			}
 		}
-		return store.MoveCursor(ctx, tx, now, settingsCursor, at)
+		return moveCursor(ctx, tx, now, settingsCursor, at)
 	})
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (s *Sweeper) own() map[string]json.RawMessage {
 
 // InForce reads the settings that count for passes of this process now. Their directory of archives is "" for the default.
 func (s *Sweeper) InForce(ctx context.Context, tx store.Tx) (o pawl.SweepOptions, err error) {
-	at, err := store.ReadCursor(ctx, tx, settingsCursor)
+	at, err := cursorOf(ctx, tx, settingsCursor)
 	if err != nil {
 		return o, err
 	}
@@ -157,4 +157,26 @@ func (p *pass) archives(ctx context.Context) bool {
 			"archive_dir", p.Options.ArchiveDir)
 	}
 	return false
+}
+
+// retentionsOfTypes returns how long tasks are kept, for the type versions that set it.
+func retentionsOfTypes(ctx context.Context, tx store.Tx) (map[store.TypeVersion]pawl.Retention, error) {
+	rows, err := tx.Query(ctx, typeSQL["definitions"])
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[store.TypeVersion]pawl.Retention{}
+	for rows.Next() {
+		var v store.TypeVersion
+		var definition string
+		if err := rows.Scan(&v.Namespace, &v.Name, &v.Version, &definition); err != nil {
+			return nil, err
+		}
+		var t struct{ Retention pawl.Retention }
+		if json.Unmarshal([]byte(definition), &t) == nil && t.Retention != (pawl.Retention{}) {
+			out[v] = t.Retention
+		}
+	}
+	return out, rows.Err()
 }

@@ -65,3 +65,10 @@ func (p *pass) unsentSignals(ctx context.Context) error {
 	}
 	return nil
 }
+
+// countOldSignals counts the signals that were last sent before a time, and those of budgets
+// before another.
+func countOldSignals(ctx context.Context, tx store.Tx, before, ofBudgets int64) (n int64, err error) {
+	_, err = store.Row(ctx, tx, []any{&n}, signalSQL["count old signals"], before, ofBudgets, pawl.BudgetSignal)
+	return n, err
+}

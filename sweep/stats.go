@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -54,7 +55,7 @@ func (p *pass) report(ctx context.Context) error {
 			p.stats.NextExpiryAt = time.UnixMicro(max(*next.At, now)).UTC()
 		}
 		row.StartedAt, row.NextExpiryAt = p.stats.StartedAt, p.stats.NextExpiryAt
-		return store.RecordSweep(ctx, tx, p.Server, row)
+		return recordSweep(ctx, tx, p.Server, row)
 	})
 	if err != nil {
 		p.unsaved.add(row)
@@ -70,7 +71,7 @@ func (p *pass) foldStats(ctx context.Context) error {
 	for {
 		var n int
 		err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) (err error) {
-			n, err = store.FoldSweeps(ctx, tx, ago(now, p.Options.RetainSweeps), batch)
+			n, err = foldSweeps(ctx, tx, ago(now, p.Options.RetainSweeps), batch)
 			return err
 		})
 		if err != nil || n < batch {
@@ -85,7 +86,7 @@ func (p *pass) workers(ctx context.Context) error {
 	for {
 		var n int64
 		err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) (err error) {
-			n, err = store.ForgetWorkers(ctx, tx, ago(now, pawl.RetainWorkers), pawl.MaxWorkers, batch)
+			n, err = forgetWorkers(ctx, tx, ago(now, pawl.RetainWorkers), pawl.MaxWorkers, batch)
 			return err
 		})
 		if err != nil || n < batch {
@@ -103,4 +104,62 @@ func (p *pass) logError(ctx context.Context, what string, err error) error {
 	p.stats.Errors++
 	p.Log.ErrorContext(ctx, "a step of the sweep failed", "step", what, "error", err)
 	return nil
+}
+
+// removeOldMinutes removes up to limit rows of counters of minutes that ended before a time.
+func removeOldMinutes(ctx context.Context, tx store.Tx, before int64, limit int) (int64, error) {
+	return tx.Exec(ctx, seriesSQL["remove old"], before/time.Minute.Microseconds(), limit)
+}
+
+// forgetWorkers deletes up to limit workers that were not seen since a time, or that are
+// not among the most recently seen of their namespace, of which most are kept. It returns
+// how many it deleted.
+func forgetWorkers(ctx context.Context, tx store.Tx, before int64, most, limit int) (int64, error) {
+	return tx.Exec(ctx, statsSQL["forget workers"], before, most, limit)
+}
+
+// recordSweep stores the statistics of one sweep.
+func recordSweep(ctx context.Context, tx store.Tx, server string, s pawl.SweepStats) error {
+	d := store.SweepDetail{Due: s.Due, GivenUp: s.GivenUp, Buried: s.Buried, Stale: s.Stale, TasksPruned: s.TasksPruned,
+		KeysPruned: s.KeysPruned, Checkpoints: s.Checkpoints, Signals: s.SignalsPruned}
+	if !s.NextExpiryAt.IsZero() {
+		d.NextAt = s.NextExpiryAt.UnixMicro()
+	}
+	detail, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, sweepSQL["record sweep"], server, s.ExpiredFound, s.Recovered, s.Failed, s.CheckpointsCreated, s.Errors,
+		s.ScanDurationMS, string(detail), s.StartedAt.UnixMicro())
+	return err
+}
+
+// foldSweeps adds up to limit rows of sweeps from before a time to row 0 and removes them,
+// so that the totals stay the same.
+func foldSweeps(ctx context.Context, tx store.Tx, before int64, limit int) (int, error) {
+	rows, err := tx.Query(ctx, sweepSQL["take old sweeps"], before, limit)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	var sum [7]int64
+	var newest int64
+	n := 0
+	for ; rows.Next(); n++ {
+		var row [7]int64
+		var at int64
+		if err := rows.Scan(&row[0], &row[1], &row[2], &row[3], &row[4], &row[5], &row[6], &at); err != nil {
+			return 0, err
+		}
+		for i := range sum {
+			sum[i] += row[i]
+		}
+		newest = max(newest, at)
+	}
+	rows.Close()
+	if err := rows.Err(); err != nil || n == 0 {
+		return 0, err
+	}
+	_, err = tx.Exec(ctx, sweepSQL["fold sweeps"], sum[0], sum[1], sum[2], sum[3], sum[4], sum[5], sum[6], newest)
+	return n, err
 }

@@ -39,3 +39,23 @@ func (p *pass) removeTombstones(ctx context.Context, age time.Duration) error {
 		}
 	}
 }
+
+// tombstoned is a tombstone in the order of their age. There says that its task is there too: its deletion has not ended.
+type tombstoned struct {
+	At, Event         int64
+	Namespace, TaskID string
+	There             bool
+}
+
+// tombstonesAfter lists up to limit tombstones that follow one and were made by a time.
+func tombstonesAfter(ctx context.Context, tx store.Tx, after tombstoned, by int64, limit int) (out []tombstoned, err error) {
+	err = store.EachRow(ctx, tx, func(rows store.Rows) error {
+		var t tombstoned
+		var there int
+		err := rows.Scan(&t.At, &t.Event, &t.Namespace, (*store.TaskID)(&t.TaskID), &there)
+		t.There = there == 1
+		out = append(out, t)
+		return err
+	}, tombstoneSQL["tombstones after"], after.At, after.Event, by, limit)
+	return out, err
+}

@@ -13,7 +13,7 @@ const placeInRow = "a place in a row of @each"
 // a limit, a default or a time of the root's tables: those are parameters.
 var numbersInSQL = map[string]map[int]string{
 	"store/check.sql":                        {20: "findings of quick_check, which takes no parameter"},
-	"store/deadline.sql":                     {1_000_000: "microseconds of a second"},
+	"sweep/deadline.sql":                     {1_000_000: "microseconds of a second"},
 	"engine/internal/schedules/schedule.sql": {3: placeInRow, 4: placeInRow, 5: placeInRow, 6: placeInRow, 7: placeInRow, 8: placeInRow},
 	"store/update.sql":                       {3: placeInRow},
 	"store/sweep.sql":                        {1_000_000: "microseconds of a second"},

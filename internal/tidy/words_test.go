@@ -63,7 +63,7 @@ var sql = regexp.MustCompile(
 
 // sqlRooms are the packages that may hold SQL; internal/testserver queries the servers
 // that it starts.
-var sqlRooms = []string{"store", "engine", "pawltest", "internal/testserver"}
+var sqlRooms = []string{"store", "sweep", "engine", "pawltest", "internal/testserver"}
 
 func TestSQLLivesInTheStore(t *testing.T) {
 	each(t, func(f *file) bool { return f.isGo() && !f.isTest() && !f.under(sqlRooms...) }, func(f *file) {

@@ -16,11 +16,12 @@ func TestEveryStatementPrepares(t *testing.T) {
 	ours, _ := filepath.Glob("*.sql")
 	hot, _ := filepath.Glob("hot/*.sql")
 	rooms, _ := filepath.Glob("../../engine/internal/*/*.sql")
+	sweep, _ := filepath.Glob("../../sweep/*.sql")
 	engine, _ := filepath.Glob("../../engine/*.sql")
-	if len(cold) == 0 || len(rooms) == 0 || len(engine) == 0 || len(hot) != 18 {
+	if len(cold) == 0 || len(sweep) == 0 || len(rooms) == 0 || len(engine) == 0 || len(hot) != 18 {
 		t.Fatalf("found %d files of cold SQL and %d hot verbs", len(cold), len(hot))
 	}
-	for _, file := range slices.Concat(cold, ours, hot, rooms, engine) {
+	for _, file := range slices.Concat(cold, ours, hot, rooms, engine, sweep) {
 		raw, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

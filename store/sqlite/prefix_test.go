@@ -39,7 +39,7 @@ func TestEveryStatementPreparesWithAPrefix(t *testing.T) {
 	}
 	defer plain.close()
 	prepared := 0
-	for _, in := range []string{"../*.sql", "hot/*.sql", "../../engine/*.sql", "../../engine/internal/*/*.sql"} {
+	for _, in := range []string{"../*.sql", "hot/*.sql", "../../engine/*.sql", "../../engine/internal/*/*.sql", "../../sweep/*.sql"} {
 		files, err := filepath.Glob(in)
 		if err != nil || len(files) == 0 {
 			t.Fatal(in, err)

@@ -76,7 +76,7 @@ func Open(ctx context.Context, o Options) (*Guard, error) {
 			return nil, err
 		}
 	}
-	g.test.Store(has(rows, store.PlaceTest))
+	g.test.Store(has(rows, placeTest))
 	if rows == nil || known(rows, at) {
 		return g, nil
 	}
@@ -99,13 +99,13 @@ func (g *Guard) Close() {
 	}
 }
 
-func (g *Guard) read(ctx context.Context) (at store.Place, rows []store.PlaceRow, err error) {
+func (g *Guard) read(ctx context.Context) (at store.Place, rows []PlaceRow, err error) {
 	d := g.options.DB.Dialect()
 	err = g.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		if at, err = d.Place(ctx, tx, false); err != nil {
 			return err
 		}
-		rows, err = store.Places(ctx, tx)
+		rows, err = Places(ctx, tx)
 		return err
 	})
 	return at, rows, err
@@ -113,7 +113,7 @@ func (g *Guard) read(ctx context.Context) (at store.Place, rows []store.PlaceRow
 
 // enter makes the place known if the database has none, or expects this one. It returns the place, and the rows, nil in
 // that case.
-func (g *Guard) enter(ctx context.Context) (at store.Place, left []store.PlaceRow, err error) {
+func (g *Guard) enter(ctx context.Context) (at store.Place, left []PlaceRow, err error) {
 	d := g.options.DB.Dialect()
 	err = g.options.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		if _, err := store.LockFeed(ctx, tx); err != nil { // one engine at a time
@@ -122,27 +122,27 @@ func (g *Guard) enter(ctx context.Context) (at store.Place, left []store.PlaceRo
 		if at, err = d.Place(ctx, tx, false); err != nil {
 			return err
 		}
-		if left, err = store.Places(ctx, tx); err != nil || known(left, at) {
+		if left, err = Places(ctx, tx); err != nil || known(left, at) {
 			return err
 		}
 		how := ""
 		switch {
-		case !has(left, store.PlaceKnown):
+		case !has(left, placeKnown):
 			how = "first"
-		case find(left, store.PlaceExpected, at.Named) >= 0:
+		case find(left, PlaceExpected, at.Named) >= 0:
 			how = "expected"
 		default:
 			return nil
 		}
-		if err := store.ForgetPlace(ctx, tx, store.PlaceExpected, at.Named); err != nil {
+		if err := forgetPlace(ctx, tx, PlaceExpected, at.Named); err != nil {
 			return err
 		}
-		if err := store.ForgetPlace(ctx, tx, store.PlaceFound, ""); err != nil {
+		if err := forgetPlace(ctx, tx, placeFound, ""); err != nil {
 			return err
 		}
-		test := has(left, store.PlaceTest)
+		test := has(left, placeTest)
 		if left = nil; test {
-			left = []store.PlaceRow{{Kind: store.PlaceTest}}
+			left = []PlaceRow{{Kind: placeTest}}
 		}
 		return put(ctx, tx, d, how)
 	})
@@ -159,7 +159,7 @@ func put(ctx context.Context, tx store.Tx, d *store.Dialect, how string) error {
 	if err != nil {
 		return err
 	}
-	return store.PutPlace(ctx, tx, store.PlaceRow{Kind: store.PlaceKnown, Place: at.Text(), How: how, CreatedAt: now})
+	return PutPlace(ctx, tx, PlaceRow{Kind: placeKnown, Place: at.Text(), How: how, CreatedAt: now})
 }
 
 // begin notes how much the copy shares with its original, and asks whether it is one.
@@ -173,17 +173,17 @@ func (g *Guard) begin(ctx context.Context, at store.Place) error {
 		if err != nil {
 			return err
 		}
-		found := store.PlaceRow{Kind: store.PlaceFound, Position: s.Position, Leaves: s.Position, CreatedAt: now}
+		found := PlaceRow{Kind: placeFound, Position: s.Position, Leaves: s.Position, CreatedAt: now}
 		if g.options.DB.Dialect().Commits == nil {
 			if found.Position, err = store.NewestNumber(ctx, tx); err != nil {
 				return err
 			}
 		}
-		if err := store.PutPlace(ctx, tx, found); err != nil || !g.asks {
+		if err := PutPlace(ctx, tx, found); err != nil || !g.asks {
 			return err
 		}
 		g.asked = now
-		return store.PutPlace(ctx, tx, store.PlaceRow{Kind: store.PlaceAsked, Place: at.Text(), CreatedAt: now})
+		return PutPlace(ctx, tx, PlaceRow{Kind: placeAsked, Place: at.Text(), CreatedAt: now})
 	})
 }
 
@@ -269,8 +269,8 @@ func (g *Guard) Now(ctx context.Context) (State, error) {
 		out.Quarantined = true
 	}
 	for _, r := range rows {
-		if r.Kind == store.PlaceKnown && r.How != backup {
-			out.KnownPlaces = append(out.KnownPlaces, store.PlaceOf(r.Place).String())
+		if r.Kind == placeKnown && r.How != backup {
+			out.KnownPlaces = append(out.KnownPlaces, placeOf(r.Place).String())
 		}
 	}
 	return out, err
@@ -319,7 +319,7 @@ func (g *Guard) watch(ctx context.Context) {
 // too old.
 func (g *Guard) look(ctx context.Context) (may bool) {
 	at, rows, err := g.read(ctx)
-	if err == nil && !known(rows, at) && find(rows, store.PlaceExpected, at.Named) >= 0 {
+	if err == nil && !known(rows, at) && find(rows, PlaceExpected, at.Named) >= 0 {
 		if _, _, err = g.enter(ctx); err == nil {
 			at, rows, err = g.read(ctx)
 		}
@@ -330,7 +330,7 @@ func (g *Guard) look(ctx context.Context) (may bool) {
 			err = g.askAgain(ctx, at)
 		}
 	default:
-		g.test.Store(has(rows, store.PlaceTest))
+		g.test.Store(has(rows, placeTest))
 		if g.options.Lifted != nil {
 			err = g.options.Lifted(ctx)
 		}
@@ -351,6 +351,6 @@ func (g *Guard) askAgain(ctx context.Context, at store.Place) error {
 			return err
 		}
 		g.asked = now
-		return store.PutPlace(ctx, tx, store.PlaceRow{Kind: store.PlaceAsked, Place: at.Text(), CreatedAt: now})
+		return PutPlace(ctx, tx, PlaceRow{Kind: placeAsked, Place: at.Text(), CreatedAt: now})
 	})
 }

@@ -12,23 +12,23 @@ import (
 // backup is how a file that `pawl backup` wrote became known: not at all.
 const backup = "backup"
 
-func has(rows []store.PlaceRow, kind string) bool {
-	return slices.ContainsFunc(rows, func(r store.PlaceRow) bool { return r.Kind == kind })
+func has(rows []PlaceRow, kind string) bool {
+	return slices.ContainsFunc(rows, func(r PlaceRow) bool { return r.Kind == kind })
 }
 
-func find(rows []store.PlaceRow, kind, place string) int {
-	return slices.IndexFunc(rows, func(r store.PlaceRow) bool { return r.Kind == kind && r.Place == place })
+func find(rows []PlaceRow, kind, place string) int {
+	return slices.IndexFunc(rows, func(r PlaceRow) bool { return r.Kind == kind && r.Place == place })
 }
 
-func known(rows []store.PlaceRow, at store.Place) bool {
-	return slices.ContainsFunc(rows, func(r store.PlaceRow) bool { return r.Kind == store.PlaceKnown && at.Known(r.Place) })
+func known(rows []PlaceRow, at store.Place) bool {
+	return slices.ContainsFunc(rows, func(r PlaceRow) bool { return r.Kind == placeKnown && at.Known(r.Place) })
 }
 
 // reason says why a place is not known, by the one that became known last.
-func reason(rows []store.PlaceRow, at store.Place) string {
-	rows = slices.DeleteFunc(slices.Clone(rows), func(r store.PlaceRow) bool { return r.Kind != store.PlaceKnown })
+func reason(rows []PlaceRow, at store.Place) string {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r PlaceRow) bool { return r.Kind != placeKnown })
 	last := rows[len(rows)-1]
-	was := store.PlaceOf(last.Place)
+	was := placeOf(last.Place)
 	switch {
 	case last.How == backup:
 		return "the file was written by `pawl backup`"
@@ -77,13 +77,13 @@ func rest(ctx context.Context, d time.Duration, told <-chan struct{}) {
 func (g *Guard) answer(ctx context.Context) error {
 	var asked []string
 	err := g.options.DB.Dialect().Look(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		asked, err = store.PlaceQuestions(ctx, tx, 0)
+		asked, err = placeQuestions(ctx, tx, 0)
 		if err != nil || len(asked) == 0 {
 			return err
 		}
 		now, err := tx.Now(ctx)
 		if err == nil {
-			asked, err = store.PlaceQuestions(ctx, tx, now-answerTime.Microseconds())
+			asked, err = placeQuestions(ctx, tx, now-answerTime.Microseconds())
 		}
 		return err
 	})
@@ -99,15 +99,15 @@ func (g *Guard) answer(ctx context.Context) error {
 			return err
 		}
 		for _, place := range asked {
-			row := store.PlaceRow{Kind: store.PlaceKnown, Place: place, How: "answered", CreatedAt: now}
-			if err := store.PutPlace(ctx, tx, row); err != nil {
+			row := PlaceRow{Kind: placeKnown, Place: place, How: "answered", CreatedAt: now}
+			if err := PutPlace(ctx, tx, row); err != nil {
 				return err
 			}
-			if err := store.ForgetPlace(ctx, tx, store.PlaceAsked, place); err != nil {
+			if err := forgetPlace(ctx, tx, placeAsked, place); err != nil {
 				return err
 			}
 		}
-		return store.ForgetPlace(ctx, tx, store.PlaceFound, "")
+		return forgetPlace(ctx, tx, placeFound, "")
 	})
 }
 
@@ -118,14 +118,14 @@ func Expect(ctx context.Context, db store.DB, named string) error {
 		if err != nil {
 			return err
 		}
-		return store.PutPlace(ctx, tx, store.PlaceRow{Kind: store.PlaceExpected, Place: named, CreatedAt: now})
+		return PutPlace(ctx, tx, PlaceRow{Kind: PlaceExpected, Place: named, CreatedAt: now})
 	})
 }
 
 // Shared returns how much of the feed and of the log the copy shares with its original.
 func Shared(ctx context.Context, tx store.Tx) (position, leaves int64, err error) {
-	rows, err := store.Places(ctx, tx)
-	if i := find(rows, store.PlaceFound, ""); i >= 0 {
+	rows, err := Places(ctx, tx)
+	if i := find(rows, placeFound, ""); i >= 0 {
 		return rows[i].Position, rows[i].Leaves, err
 	}
 	return 0, 0, err
@@ -133,7 +133,7 @@ func Shared(ctx context.Context, tx store.Tx) (position, leaves int64, err error
 
 // Adopt makes the present place the only one that is known.
 func (g *Guard) Adopt(ctx context.Context, tx store.Tx, test bool) error {
-	if err := store.ForgetPlaces(ctx, tx); err != nil {
+	if err := forgetPlaces(ctx, tx); err != nil {
 		return err
 	}
 	if test {
@@ -141,7 +141,7 @@ func (g *Guard) Adopt(ctx context.Context, tx store.Tx, test bool) error {
 		if err != nil {
 			return err
 		}
-		if err := store.PutPlace(ctx, tx, store.PlaceRow{Kind: store.PlaceTest, CreatedAt: now}); err != nil {
+		if err := PutPlace(ctx, tx, PlaceRow{Kind: placeTest, CreatedAt: now}); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/identity"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
@@ -24,9 +25,9 @@ func TestAfterTheCommit(t *testing.T) {
 		write := func(k *kernel.Kernel, name string, err error) error {
 			return k.Write(t.Context(), func(ctx context.Context, w *kernel.Write) error {
 				now, clock := w.Now(ctx)
-				row := store.PlaceRow{Kind: store.PlaceExpected, Place: name, CreatedAt: now}
+				row := identity.PlaceRow{Kind: identity.PlaceExpected, Place: name, CreatedAt: now}
 				w.After(func() { done = append(done, name) })
-				return errors.Join(err, clock, store.PutPlace(ctx, w.Tx, row))
+				return errors.Join(err, clock, identity.PutPlace(ctx, w.Tx, row))
 			})
 		}
 		whole := func(err error) error {
@@ -56,9 +57,9 @@ func TestAfterTheCommit(t *testing.T) {
 			}
 		}
 		rows, err := kernel.Read(t.Context(), k, func(ctx context.Context, tx store.Tx, ns string) (out []string, err error) {
-			all, err := store.Places(ctx, tx)
+			all, err := identity.Places(ctx, tx)
 			for _, r := range all {
-				if r.Kind == store.PlaceExpected && ns == pawl.DefaultNamespace {
+				if r.Kind == identity.PlaceExpected && ns == pawl.DefaultNamespace {
 					out = append(out, r.Place)
 				}
 			}

@@ -18,7 +18,7 @@ const (
 // watched is a message that is being read: its head and its newest chunks.
 type watched struct {
 	readers int
-	head    store.MessageHead
+	head    messageHead
 	rows    []cachedRow // the last of them ends at the head
 	bytes   int
 }
@@ -95,7 +95,7 @@ func (w *Watcher) take(id string, rows []store.ChunkRow) {
 	}
 }
 
-func (w *Watcher) cuts(h store.MessageHead) {
+func (w *Watcher) cuts(h messageHead) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if t := w.messages[h.ID]; t != nil && len(h.Cuts) > len(t.head.Cuts) {
@@ -106,7 +106,7 @@ func (w *Watcher) cuts(h store.MessageHead) {
 
 // settle stores the number of chunks and the state of a head, unless a newer head is
 // known.
-func (w *Watcher) settle(h store.MessageHead) {
+func (w *Watcher) settle(h messageHead) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t := w.messages[h.ID]
@@ -125,7 +125,7 @@ func (w *Watcher) settle(h store.MessageHead) {
 
 // now returns a message's head and its cached chunks from chunk number from on. moved is
 // closed at the message's next change.
-func (w *Watcher) now(id string, from int64) (h store.MessageHead, rows []cachedRow, moved <-chan struct{}, closed bool) {
+func (w *Watcher) now(id string, from int64) (h messageHead, rows []cachedRow, moved <-chan struct{}, closed bool) {
 	moved = w.options.Hub.Next(watch.Message(id))
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -51,7 +51,7 @@ func (w *Watcher) Follow(ctx context.Context, namespace, id string, from int64, 
 			Fields: []pawl.Field{{Pointer: "/after", Message: "is not the number of a chunk that was written so far"}},
 		}
 	}
-	leave, err := w.join(store.MessageHead{ID: id, State: string(row.Status), Chunks: row.Offset, Cuts: row.Cuts})
+	leave, err := w.join(messageHead{ID: id, State: string(row.Status), Chunks: row.Offset, Cuts: row.Cuts})
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (r *reader) restart(ctx context.Context) error {
 
 // advance sends the reader everything up to the head. ended means that nothing will
 // follow.
-func (r *reader) advance(ctx context.Context, head store.MessageHead, rows []cachedRow) (ended bool, err error) {
+func (r *reader) advance(ctx context.Context, head messageHead, rows []cachedRow) (ended bool, err error) {
 	if head.State == "" {
 		return true, pawl.NotFound("message", r.id)
 	}
@@ -198,7 +198,7 @@ func (r *reader) load(ctx context.Context) ([]cachedRow, error) {
 
 // tell sends the chunks of a row from the reader's position on. Before them it sends what
 // was abandoned there.
-func (r *reader) tell(ctx context.Context, head *store.MessageHead, row cachedRow) error {
+func (r *reader) tell(ctx context.Context, head *messageHead, row cachedRow) error {
 	if row.at+int64(len(row.chunks)) <= r.at && r.begun {
 		return nil
 	}
@@ -235,10 +235,10 @@ func (r *reader) tell(ctx context.Context, head *store.MessageHead, row cachedRo
 
 // refresh reads the cuts again, because a row may be newer than the head that the reader
 // has. The cut before a row of another attempt is always stored before that row.
-func (r *reader) refresh(ctx context.Context, head *store.MessageHead) error {
-	var heads []store.MessageHead
+func (r *reader) refresh(ctx context.Context, head *messageHead) error {
+	var heads []messageHead
 	err := r.w.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		heads, err = store.MessageHeads(ctx, tx, []string{r.id})
+		heads, err = messageHeads(ctx, tx, []string{r.id})
 		return err
 	})
 	if err == nil && len(heads) == 1 && len(heads[0].Cuts) > len(head.Cuts) {
@@ -249,7 +249,7 @@ func (r *reader) refresh(ctx context.Context, head *store.MessageHead) error {
 
 // abandoned sends the cuts that end right before a chunk. A row belongs to one attempt,
 // so no cut ends within a row.
-func (r *reader) abandoned(head store.MessageHead, at int64) error {
+func (r *reader) abandoned(head messageHead, at int64) error {
 	for i := range head.Cuts {
 		if cut := head.Cuts[i]; cut.To == at && cut.To > r.told {
 			r.told, r.join = cut.To, store.Joiner{} // half of a character from the cut chunks is dropped

@@ -53,7 +53,7 @@ func New(o Options) *Watcher { return &Watcher{options: o} }
 func (w *Watcher) moved(id string) { w.options.Hub.Wake(watch.Message(id)) }
 
 // join starts to watch a message for a reader; h is the state that the reader has seen.
-func (w *Watcher) join(h store.MessageHead) (leave func(), err error) {
+func (w *Watcher) join(h messageHead) (leave func(), err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -167,13 +167,13 @@ func (w *Watcher) look(ctx context.Context) (news bool, err error) {
 		ids = append(ids, id)
 	}
 	var epoch int64
-	var heads []store.MessageHead
+	var heads []messageHead
 	var fresh map[string][]store.ChunkRow
 	err = w.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		if epoch, err = store.FeedEpoch(ctx, tx); err != nil {
 			return err
 		}
-		if heads, err = store.MessageHeads(ctx, tx, ids); err != nil {
+		if heads, err = messageHeads(ctx, tx, ids); err != nil {
 			return err
 		}
 		var places []store.ChunkPosition
@@ -198,7 +198,7 @@ func (w *Watcher) look(ctx context.Context) (news bool, err error) {
 		delete(known, h.ID)
 	}
 	for id := range known { // deleted
-		w.settle(store.MessageHead{ID: id})
+		w.settle(messageHead{ID: id})
 	}
 	return fresh != nil, nil
 }

@@ -66,7 +66,7 @@ func say(w *Watcher, from, n int) {
 func TestAppendedChunksAreCached(t *testing.T) {
 	t.Parallel()
 	w := watcherOf(t, &fakeDB{}, watch.Options{})
-	leave, err := w.join(store.MessageHead{ID: "m", State: string(pawl.MessageStreaming)})
+	leave, err := w.join(messageHead{ID: "m", State: string(pawl.MessageStreaming)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestAppendedChunksAreCached(t *testing.T) {
 func TestChunksAfterATakeOverAreRead(t *testing.T) {
 	t.Parallel()
 	w := watcherOf(t, &fakeDB{}, watch.Options{})
-	leave, err := w.join(store.MessageHead{ID: "m", State: string(pawl.MessageStreaming)})
+	leave, err := w.join(messageHead{ID: "m", State: string(pawl.MessageStreaming)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestChunksAfterATakeOverAreRead(t *testing.T) {
 func TestCloseEndsReaders(t *testing.T) {
 	t.Parallel()
 	w := watcherOf(t, &fakeDB{}, watch.Options{})
-	leave, err := w.join(store.MessageHead{ID: "m"})
+	leave, err := w.join(messageHead{ID: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestCloseEndsReaders(t *testing.T) {
 	if _, _, _, closed := w.now("m", 0); !fired(moved) || !closed {
 		t.Errorf("woken: %v, closed: %v", fired(moved), closed)
 	}
-	if _, err := w.join(store.MessageHead{ID: "n"}); !errors.Is(err, pawl.ErrUnavailable) {
+	if _, err := w.join(messageHead{ID: "n"}); !errors.Is(err, pawl.ErrUnavailable) {
 		t.Error(err)
 	}
 }
@@ -142,7 +142,7 @@ func TestMessagesAreCheckedWhileTheyAreRead(t *testing.T) {
 		if time.Sleep(time.Minute); db.views.Load() != 0 {
 			t.Errorf("%d checks without a reader", db.views.Load())
 		}
-		leave, err := w.join(store.MessageHead{ID: "m"})
+		leave, err := w.join(messageHead{ID: "m"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +177,7 @@ func TestMessagesAreCheckedAfterACommit(t *testing.T) {
 		ask := func(context.Context) (int64, error) { return version.Load(), nil }
 		db := &fakeDB{dialect: store.Dialect{DataVersion: true, Changed: ask}}
 		w := watcherOf(t, db, watch.Options{Version: ask})
-		leave, err := w.join(store.MessageHead{ID: "m"})
+		leave, err := w.join(messageHead{ID: "m"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,8 +41,8 @@ type Waits struct {
 // task is a task that calls wait for.
 type task struct {
 	calls  int
-	fresh  bool           // a call has joined since the last look began
-	mark   store.TaskMark // for which its calls were woken last
+	fresh  bool     // a call has joined since the last look began
+	mark   taskMark // for which its calls were woken last
 	wokeAt time.Time
 }
 
@@ -227,9 +227,9 @@ func (w *Waits) look(ctx context.Context) (again bool, err error) {
 	if len(ids) == 0 {
 		return false, nil
 	}
-	var marks map[string]store.TaskMark
+	var marks map[string]taskMark
 	err = w.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		marks, err = store.TaskMarks(ctx, tx, ids)
+		marks, err = taskMarks(ctx, tx, ids)
 		return err
 	})
 	if err != nil {

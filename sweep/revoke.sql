@@ -1,7 +1,3 @@
--- Leases are ended before their time. Their rows are locked first. The statement for one item waits for
--- a concurrent call that moves it, and then does not find the item's lease. Those for the leases of keys
--- leave locked ones to the next sweep.
-
 -- name: leases of ended keys
 SELECT l.item_id
 FROM pawl.leases l

@@ -1,4 +1,4 @@
-package store
+package sweep
 
 import (
 	"cmp"
@@ -8,77 +8,78 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
 )
 
 // Archived is a row of archives. Body is the archive itself if the table holds it.
 type Archived struct {
 	pawl.Archive
-	Namespace string // of the task; KeepArchives stores it, and nothing reads it
+	Namespace string // of the task; keepArchives stores it, and nothing reads it
 	Body      []byte
 	// Segment has the archive; nil = the task has one of its own. Parts are then the compressed bytes of the
 	// task's frame and of the last one, if the segment is in the table.
-	Segment *Segment
+	Segment *store.Segment
 	Parts   [][]byte
 }
 
-// KeepArchives stores the rows of archives. They replace the rows of older archives of the same
+// keepArchives stores the rows of archives. They replace the rows of older archives of the same
 // tasks.
-func KeepArchives(ctx context.Context, tx Tx, all []Archived) error {
+func keepArchives(ctx context.Context, tx store.Tx, all []Archived) error {
 	rows := make([][]any, len(all))
 	for i, a := range all {
-		rows[i] = []any{TaskID(a.TaskID), a.Namespace, Text(a.Path), a.Body, a.Bytes, a.SHA256, a.CreatedAt.UnixMicro()}
+		rows[i] = []any{store.TaskID(a.TaskID), a.Namespace, store.Text(a.Path), a.Body, a.Bytes, a.SHA256, a.CreatedAt.UnixMicro()}
 	}
 	return tx.ExecEach(ctx, archiveSQL["keep archive"], rows)
 }
 
-// ArchivePaths returns the files of the archives of tasks. An archive in the database has none.
-func ArchivePaths(ctx context.Context, tx Tx, taskIDs []string) ([]string, error) {
-	return Strings(ctx, tx, archiveSQL["paths of archives"], TaskList(taskIDs))
+// archivePaths returns the files of the archives of tasks. An archive in the database has none.
+func archivePaths(ctx context.Context, tx store.Tx, taskIDs []string) ([]string, error) {
+	return store.Strings(ctx, tx, archiveSQL["paths of archives"], store.TaskList(taskIDs))
 }
 
-// Restored is a task that was restored, in the order of these times.
-type Restored struct {
+// restored is a task that was restored, in the order of these times.
+type restored struct {
 	At     int64
 	TaskID string
 }
 
-// RestoredBy lists up to limit tasks behind one that were restored by the given time, have no younger event, have not been
+// restoredBy lists up to limit tasks behind one that were restored by the given time, have no younger event, have not been
 // archived again, and are in one of the states or no longer exist. Mostly there are none:
 // then PostgreSQL does not plan the statement, which takes it 25 ms.
-func RestoredBy(ctx context.Context, tx Tx, by int64, states []string, after Restored, limit int) (out []Restored, err error) {
+func restoredBy(ctx context.Context, tx store.Tx, by int64, states []string, after restored, limit int) (out []restored, err error) {
 	var first int64
-	if _, err := Row(ctx, tx, []any{&first}, archiveSQL["first restored"]); err != nil || first == 0 || first > by {
+	if _, err := store.Row(ctx, tx, []any{&first}, archiveSQL["first restored"]); err != nil || first == 0 || first > by {
 		return nil, err
 	}
-	args := []any{by, List(states), limit, after.At, FromTask(after.TaskID)}
-	err = EachRow(ctx, tx, func(rows Rows) error {
-		var r Restored
-		err := rows.Scan(&r.At, (*TaskID)(&r.TaskID))
+	args := []any{by, store.List(states), limit, after.At, store.FromTask(after.TaskID)}
+	err = store.EachRow(ctx, tx, func(rows store.Rows) error {
+		var r restored
+		err := rows.Scan(&r.At, (*store.TaskID)(&r.TaskID))
 		out = append(out, r)
 		return err
 	}, archiveSQL["restored by"], args...)
 	return out, err
 }
 
-// ForgetRestored removes a task that no longer exists from the list that RestoredBy reads.
-func ForgetRestored(ctx context.Context, tx Tx, taskID string) error {
-	_, err := tx.Exec(ctx, archiveSQL["forget restored"], TaskID(taskID))
+// forgetRestored removes a task that no longer exists from the list that restoredBy reads.
+func forgetRestored(ctx context.Context, tx store.Tx, taskID string) error {
+	_, err := tx.Exec(ctx, archiveSQL["forget restored"], store.TaskID(taskID))
 	return err
 }
 
 // GetArchive reads a task's archive: its own, or the newest of the segments.
-func GetArchive(ctx context.Context, tx Tx, namespace, taskID string) (Archived, error) {
+func GetArchive(ctx context.Context, tx store.Tx, namespace, taskID string) (Archived, error) {
 	a := Archived{Namespace: namespace}
-	found, err := Row(ctx, tx, append(archiveDest(&a.Archive), &a.Body), archiveSQL["archive"], TaskID(taskID), namespace)
+	found, err := store.Row(ctx, tx, append(archiveDest(&a.Archive), &a.Body), archiveSQL["archive"], store.TaskID(taskID), namespace)
 	if err != nil || found && (a.Path != "" || a.Body != nil) {
 		return a, err
 	}
-	in, err := SegmentsOf(ctx, tx, namespace, taskID)
+	in, err := segmentsOf(ctx, tx, namespace, taskID)
 	if err != nil || len(in) == 0 {
 		return a, cmp.Or(err, error(pawl.NotFound("archive of task", taskID)))
 	}
 	s, restored := &in[0], a.RestoredAt
-	a.Segment, a.Archive = s, s.archive(taskID)
+	a.Segment, a.Archive = s, s.Archive(taskID)
 	a.RestoredAt = restored
 	if s.Path == "" {
 		a.Parts, err = s.ReadParts(ctx, tx, s.FrameOf(taskID), len(s.Frames)-1)
@@ -88,13 +89,13 @@ func GetArchive(ctx context.Context, tx Tx, namespace, taskID string) (Archived,
 
 // ListArchives reads up to limit archives of a namespace, newest task first. It starts
 // behind the task id before; "" starts at the newest.
-func ListArchives(ctx context.Context, tx Tx, namespace, before string, limit int) ([]pawl.Archive, error) {
-	last := TaskID(cmp.Or(before, LastTask))
+func ListArchives(ctx context.Context, tx store.Tx, namespace, before string, limit int) ([]pawl.Archive, error) {
+	last := store.TaskID(cmp.Or(before, store.LastTask))
 	if _, ok := last.Bytes(); !ok { // NULL would read as the end of the list
-		return nil, NotACursor()
+		return nil, store.NotACursor()
 	}
 	var out []pawl.Archive
-	err := EachRow(ctx, tx, func(rows Rows) error {
+	err := store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var a pawl.Archive
 		err := rows.Scan(archiveDest(&a)...)
 		out = append(out, a)
@@ -109,20 +110,20 @@ func ListArchives(ctx context.Context, tx Tx, namespace, before string, limit in
 	}
 	for i, a := range out {
 		if s := in[a.TaskID]; s != nil && a.SHA256 == "" {
-			out[i] = s.archive(a.TaskID)
+			out[i] = s.Archive(a.TaskID)
 			out[i].RestoredAt = a.RestoredAt
 		}
 		delete(in, a.TaskID)
 	}
 	for id, s := range in {
-		out = append(out, s.archive(id))
+		out = append(out, s.Archive(id))
 	}
 	slices.SortFunc(out, func(a, b pawl.Archive) int { return cmp.Compare(b.TaskID, a.TaskID) })
 	return out[:min(len(out), limit)], nil
 }
 
 func archiveDest(a *pawl.Archive) []any {
-	return []any{(*TaskID)(&a.TaskID), (*Text)(&a.Path), &a.Bytes, &a.SHA256, stampDest{&a.CreatedAt}, stampOrNil{&a.RestoredAt}}
+	return []any{(*store.TaskID)(&a.TaskID), (*store.Text)(&a.Path), &a.Bytes, &a.SHA256, stampDest{&a.CreatedAt}, stampOrNil{&a.RestoredAt}}
 }
 
 // stampDest and stampOrNil scan microseconds into times.

@@ -1,4 +1,9 @@
--- Where the database is known to be; see Place.
+-- name: forget place
+DELETE FROM pawl.places
+WHERE kind = $1 AND place = $2
+
+-- name: forget places
+DELETE FROM pawl.places
 
 -- name: places
 SELECT p.kind, p.place, COALESCE(p.how, ''), COALESCE(p.position, 0), COALESCE(p.leaves, 0), p.created_at
@@ -9,13 +14,6 @@ ORDER BY p.created_at, p.kind, p.place
 INSERT INTO pawl.places (kind, place, how, position, leaves, created_at)
 VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (kind, place) DO UPDATE SET how = excluded.how, created_at = excluded.created_at
-
--- name: forget place
-DELETE FROM pawl.places
-WHERE kind = $1 AND place = $2
-
--- name: forget places
-DELETE FROM pawl.places
 
 -- name: questions
 SELECT p.place

@@ -1,0 +1,44 @@
+package stream
+
+import (
+	"context"
+	"embed"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
+)
+
+//go:embed heads.sql
+var sqlFiles embed.FS
+
+var texts = store.Texts(sqlFiles, "heads.sql")
+
+// messageHead is the current state of a message without its content.
+type messageHead struct {
+	Epoch  int64 // of the feed
+	ID     string
+	State  string
+	Chunks int64
+	Step   int
+	Cuts   []pawl.Cut
+}
+
+// messageHeads reads the heads of messages.
+func messageHeads(ctx context.Context, tx store.Tx, ids []string) ([]messageHead, error) {
+	rows, err := tx.Query(ctx, texts["heads"], store.List(ids))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []messageHead
+	for rows.Next() {
+		var h messageHead
+		var cuts store.Text
+		if err := rows.Scan(&h.ID, &h.State, &h.Chunks, &h.Step, &cuts); err != nil {
+			return nil, err
+		}
+		h.Cuts = store.CutsOf(cuts)
+		out = append(out, h)
+	}
+	return out, rows.Err()
+}

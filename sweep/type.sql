@@ -1,0 +1,3 @@
+-- name: definitions
+SELECT namespace, name, version, definition
+FROM pawl.types
