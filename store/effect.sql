@@ -58,7 +58,7 @@ WHERE id IN (SELECT f.id FROM pawl.effects f WHERE f.gone = 1 AND f.created_at <
 
 -- name: forget gone
 DELETE FROM pawl.effects
-WHERE task_id = $1 AND gone = 1
+WHERE id = $1 AND gone = 1
 
 -- name: undecided of tasks
 SELECT f.task_id, f.id

@@ -70,6 +70,7 @@ LEFT JOIN pawl.finished_items e ON e.item_id = m.item_id
 SELECT m.id, m.ended_at
 FROM pawl.messages m
 WHERE m.replayable = 1 AND m.ended_at <= $1 AND m.ended_at >= $2 AND (m.ended_at > $2 OR m.id > $3)
+  AND NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = m.task_id AND t.namespace = '*') -- it is being restored
   AND NOT EXISTS (
     SELECT 1
     FROM pawl.relocations r

@@ -180,6 +180,9 @@ func LockArchives(ctx context.Context, tx Tx, namespace, taskID string) error {
 
 // NeedsArchive returns a conflict if a task is there, or one that it is linked to: that one needs its archive.
 func NeedsArchive(ctx context.Context, tx Tx, taskID string) error {
+	if err := (&Copy{TaskID: taskID}).NotBeingRestored(ctx, tx); err != nil {
+		return err
+	}
 	there, err := TaskIDs(ctx, tx, segmentSQL["tasks that need an archive"], TaskID(taskID))
 	if err != nil || len(there) == 0 {
 		return err
