@@ -87,7 +87,7 @@ func (r *Restorer) insertPart(ctx context.Context, read rowsRead) error {
 // value returns the value of a column of the first row.
 func (r *rowsRead) value(column string) any { return r.rows[0][r.column(column)] }
 
-// insertHidden inserts the row of the task in no namespace. Its deletion, if it was deleted, is over: it would go on.
+// insertHidden inserts the row of the task in no namespace. If the task was deleted, its tombstone counts no more.
 func (r *Restorer) insertHidden(ctx context.Context, tx Tx, read rowsRead) error {
 	row := slices.Clone(read.rows[0])
 	row[read.column("dedupes")] = int64(0)
