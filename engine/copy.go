@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -48,7 +47,7 @@ func (e *Engine) copyInParts(ctx context.Context, c *copying) (draft, error) {
 	p := &copyParts{copying: c, e: e.root, copyOf: map[string]string{"": ""}, byKey: map[string]string{}}
 	err := p.run(ctx)
 	if err != nil {
-		e.dropCopy(ctx, &p.staged)
+		e.sweeper.DropCopy(ctx, &p.staged.Copy)
 	}
 	return p.head, err
 }
@@ -276,25 +275,6 @@ func (e *Engine) copyEnded(ctx context.Context, d *draft, r pawl.Result[pawl.Tas
 	if err == nil && r.Err == nil && !r.Value.Deduplicated {
 		pawl.CountRows(ctx, max(0, d.rows()-1)) // the call itself counts as one
 	} else if d.staged != nil {
-		e.k.Finally(func() { e.dropCopy(ctx, d.staged) })
-	}
-}
-
-// dropPatience is how long a call removes what it has written; a sweep removes the rest.
-const dropPatience = 5 * time.Second
-
-// dropCopy removes what was written of a copy.
-func (e *Engine) dropCopy(ctx context.Context, s *staged) {
-	if s.TaskID == "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropPatience)
-	defer cancel()
-	err := e.root.db.Do(ctx, s.GiveUp)
-	if err == nil {
-		err = e.sweeper.RemoveCopy(ctx, s.TaskID)
-	}
-	if err != nil {
-		e.logError(ctx, "the rows of a copy that was not made are left to the sweep", err)
+		e.k.Finally(func() { e.sweeper.DropCopy(ctx, &d.staged.Copy) })
 	}
 }

@@ -178,6 +178,18 @@ func (l *ArchiveLog) proof(i int) (out tlog.RecordProof) {
 	return out
 }
 
+// only returns what the line says of some events, which are in order as its own are.
+func (l *ArchiveLog) only(ids []int64) *ArchiveLog {
+	if l == nil || len(ids) == 0 || len(l.Proofs) != len(l.Events) || len(l.Leaves) != len(l.Events) {
+		return nil
+	}
+	from, _ := slices.BinarySearch(l.Events, ids[0])
+	to, _ := slices.BinarySearch(l.Events, ids[len(ids)-1]+1)
+	to = max(from, to)
+	return &ArchiveLog{Events: l.Events[from:to], Leaves: l.Leaves[from:to], Proofs: l.Proofs[from:to],
+		Hashes: l.Hashes, Checkpoint: l.Checkpoint}
+}
+
 // Proved returns the leaves of the events that the line proves to be under the root of its
 // checkpoint. leaves are the hashes that an event's leaf may have.
 func (l *ArchiveLog) Proved(root LogRoot, leaves func(id int64) []tlog.Hash) map[int64]int64 {

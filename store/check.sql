@@ -455,13 +455,13 @@ SELECT @item_text(l.item_id), l.task_id, 'its lease counts ' || l.effects || ' o
 FROM pawl.leases l
 WHERE l.effects <> (SELECT COUNT(*) FROM pawl.effects f WHERE f.item_id = l.item_id AND f.attempt = l.attempt AND f.sender = 'attempt' AND f.state = 'open')
 
--- One of the two may be in its archive.
+-- One of the two may be in its archive, or being restored from it.
 -- name: links of children
 SELECT @task_text(l.child_id), l.child_id, 'it is linked to ' || @task_text(l.parent_id) || ', and one of the two is not there, or of another namespace'
 FROM pawl.child_links l
 LEFT JOIN pawl.tasks t ON t.id = l.child_id
 LEFT JOIN pawl.parents p ON p.task_id = l.parent_id AND p.namespace = l.namespace
-LEFT JOIN pawl.tasks o ON o.id = l.parent_id
+LEFT JOIN pawl.tasks o ON o.id = l.parent_id AND o.namespace <> '*'
 WHERE t.id IS NULL AND (o.id IS NULL OR NOT EXISTS (SELECT 1 FROM pawl.archives a WHERE a.task_id = l.child_id AND a.namespace = l.namespace))
   OR o.id IS NULL AND NOT EXISTS (SELECT 1 FROM pawl.archives a WHERE a.task_id = l.parent_id AND a.namespace = l.namespace)
   OR t.namespace <> l.namespace OR t.parent_id IS NULL AND t.id IS NOT NULL OR t.parent_id <> l.parent_id
@@ -533,7 +533,12 @@ SELECT t.namespace, t.state, COUNT(*)
 FROM pawl.task_rows t
 GROUP BY t.namespace, t.state
 
+-- A task of no namespace is being restored.
 -- name: deletion
+SELECT 0
+FROM pawl.tasks t
+WHERE t.namespace = '*'
+UNION ALL
 SELECT d.id
 FROM pawl.task_events d
 WHERE d.move IN @events(task 'deleted') AND EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = d.task_id)

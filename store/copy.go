@@ -33,17 +33,19 @@ const (
 )
 
 // errCopyLost is the error of a copy whose rows a sweep removes.
-var errCopyLost = &pawl.Error{Code: pawl.CodeUnavailable, Op: "copy", Message: "the copy took a pause that was too long; try again"}
+var errCopyLost = &pawl.Error{Code: pawl.CodeUnavailable, Op: "copy", Message: "the call took a pause that was too long; try again"}
 
 func (c *Copy) mark(more ...any) []any {
 	return append([]any{pawl.AnyNamespace, copyScope, c.TaskID, c.Token}, more...)
 }
 
 // Begin writes the mark.
-func (c *Copy) Begin(ctx context.Context, tx Tx) error {
+func (c *Copy) Begin(ctx context.Context, tx Tx) error { return c.begin(ctx, tx, "") }
+
+func (c *Copy) begin(ctx context.Context, tx Tx, restoredIn Text) error {
 	now, err := tx.Now(ctx)
 	if err == nil {
-		_, err = tx.Exec(ctx, copySQL["begin copy"], c.mark(now, now+copyLease.Microseconds())...)
+		_, err = tx.Exec(ctx, copySQL["begin copy"], c.mark(now, now+copyLease.Microseconds(), restoredIn)...)
 	}
 	return err
 }
@@ -107,19 +109,14 @@ func RemoveCopy(ctx context.Context, tx Tx, now int64, taskID string, limit int)
 	if err != nil || n == 0 {
 		return true, err
 	}
-	left := int64(limit)
-	err = gated(ctx, tx, "delete", func() error {
-		for _, step := range []string{"remove item_deps", "remove items", "remove checkpoints"} {
-			n, err := tx.Exec(ctx, archiveSQL[step], TaskID(taskID), left)
-			if left -= n; err != nil || left <= 0 {
-				return err
-			}
-		}
-		done = true
-		gone := Copy{TaskID: taskID, Token: "none"}
-		return gone.End(ctx, tx)
-	})
-	return done, err
+	if done, err = rowsOf(taskID).remove(ctx, tx, false, limit); err != nil || !done {
+		return false, err
+	}
+	gone := Copy{TaskID: taskID, Token: "none"}
+	if _, err := tx.Exec(ctx, copySQL["tombstones again"], TaskID(taskID), pawl.AnyNamespace, copyScope, taskID); err != nil {
+		return false, err
+	}
+	return true, gone.End(ctx, tx)
 }
 
 // CountCopied returns how many items, and checkpoints up to number at, a task has: at most one more

@@ -1,11 +1,12 @@
 -- A copy of a large task is made in several transactions: see Copy. Its mark is a row of
--- idempotency_keys of no namespace, in a scope that no caller can use. request_hash is the new task.
+-- idempotency_keys of no namespace, in a scope that no caller can use. request_hash is the new task, location
+-- the namespace of a task that is restored: see RestoreParts.
 -- The statements that begin with "begin" put the items of a copy into the tables of their first states.
 -- There is one for each table: no row is read into this process.
 
 -- name: begin copy
-INSERT INTO pawl.idempotency_keys (namespace, scope, key_hash, request_hash, status, token, created_at, locked_until, code)
-VALUES ($1, $2, $3, $3, 'pending', $4, $5, $6, 0)
+INSERT INTO pawl.idempotency_keys (namespace, scope, key_hash, request_hash, status, token, created_at, locked_until, code, location)
+VALUES ($1, $2, $3, $3, 'pending', $4, $5, $6, 0, $7)
 
 -- name: keep copy
 UPDATE pawl.idempotency_keys
@@ -39,6 +40,33 @@ WHERE namespace = $1 AND scope = $2 AND key_hash = $3 AND locked_until <= $4
 SELECT 1
 FROM pawl.idempotency_keys k
 WHERE k.namespace = $1 AND k.scope = $2 AND k.key_hash = $3
+
+-- name: restoring
+SELECT k.request_hash
+FROM pawl.idempotency_keys k
+WHERE k.namespace = $1 AND k.scope = $2 AND k.location = $3
+ORDER BY k.key_hash
+LIMIT 1
+
+-- name: namespace is moving
+SELECT 1
+FROM pawl.relocations r
+WHERE r.side = 'source' AND r.namespace = $1 AND r.step <> 'done'
+LIMIT 1
+
+-- name: show restored
+UPDATE pawl.tasks
+SET namespace = $2, dedupes = $3
+WHERE id = $1
+
+-- A restore that was given up has marked them when it began.
+-- name: tombstones again
+UPDATE pawl.tombstones
+SET restored_at = NULL
+WHERE task_id = $1 AND restored_at >= (
+  SELECT k.created_at
+  FROM pawl.idempotency_keys k
+  WHERE k.namespace = $2 AND k.scope = $3 AND k.key_hash = $4)
 
 -- name: items to copy
 SELECT w.id, w.position, octet_length(w.input)

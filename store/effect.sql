@@ -44,7 +44,7 @@ RETURNING id
 
 -- name: forget gone
 DELETE FROM pawl.effects
-WHERE task_id = $1 AND gone = 1
+WHERE id = $1 AND gone = 1
 
 -- name: undecided of tasks
 SELECT f.task_id, f.id

@@ -50,6 +50,7 @@ WHERE l.item_id = $1
 SELECT m.id, m.ended_at
 FROM pawl.messages m
 WHERE m.replayable = 1 AND m.ended_at <= $1 AND m.ended_at >= $2 AND (m.ended_at > $2 OR m.id > $3)
+  AND NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = m.task_id AND t.namespace = '*') -- it is being restored
   AND NOT EXISTS (
     SELECT 1
     FROM pawl.relocations r

@@ -17,11 +17,16 @@ import (
 // what was logged. Events that the log has passed without them, because the task was in its
 // archive then, are added to it. An event that the archive itself proves to be in the log is
 // not compared with it; the others are. The feed is locked after the comparison, which takes long for many events.
-func LogRestored(ctx context.Context, tx Tx, taskID string, signed SignedRoot, archive *ArchiveLog) error {
-	ids, err := Ints(ctx, tx, treeSQL["numbers of task"], TaskID(taskID))
+func (r *Restorer) LogRestored(ctx context.Context, tx Tx, signed SignedRoot) error {
+	ids, err := Ints(ctx, tx, treeSQL["numbers of task"], TaskID(r.TaskID))
 	if err != nil {
 		return err
 	}
+	return logRestored(ctx, tx, r.TaskID, ids, signed, r.Log)
+}
+
+// logRestored is LogRestored for some of the events.
+func logRestored(ctx context.Context, tx Tx, taskID string, ids []int64, signed SignedRoot, archive *ArchiveLog) error {
 	proved, err := provedByArchive(ctx, tx, signed, archive)
 	if err != nil {
 		return err

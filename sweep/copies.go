@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"time"
 
 	"github.com/pawl-work/pawl/store"
 )
@@ -31,4 +32,23 @@ func (s *Sweeper) RemoveCopy(ctx context.Context, taskID string) error {
 		}
 	}
 	return nil
+}
+
+// dropPatience is how long a call removes what it has written; a sweep removes the rest.
+const dropPatience = 5 * time.Second
+
+// DropCopy removes what was written of a copy, if anything was.
+func (s *Sweeper) DropCopy(ctx context.Context, c *store.Copy) {
+	if c.TaskID == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropPatience)
+	defer cancel()
+	err := s.DB.Do(ctx, c.GiveUp)
+	if err == nil {
+		err = s.RemoveCopy(ctx, c.TaskID)
+	}
+	if err != nil {
+		s.Log.ErrorContext(ctx, "the rows of a task that was not copied or restored are left to the sweep", "task_id", c.TaskID, "error", err)
+	}
 }

@@ -35,29 +35,29 @@ func (s *Sweeper) List(ctx context.Context, namespace string, page pawl.Page) (p
 // differ: if another task has its input hash now, that task keeps it; and idempotency
 // keys do not link to the task any more. An event that is not what was logged is an error.
 // A task that exists already, or one of whose ids
-// was reused, is a conflict.
+// was reused, is a conflict. A large archive is restored in parts: see store.Restorer.
 func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
 	read, err := s.signed()
 	if err != nil {
 		return err
 	}
-	err = s.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		if err := lockArchives(ctx, tx, namespace, taskID); err != nil { // it may be deleted meanwhile
+	if err := s.RemoveCopy(ctx, taskID); err != nil { // of a restore whose process has died
+		return err
+	}
+	var a Archived
+	var r *store.Restorer
+	inParts := store.Copy{TaskID: taskID, Token: s.NewID("run")}
+	apart := false
+	err = s.DB.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		if a, err = restorable(ctx, tx, namespace, &inParts); err != nil {
 			return err
 		}
-		a, err := GetArchive(ctx, tx, namespace, taskID)
-		if err != nil {
-			return err
+		if apart = a.Bytes > largeArchive; apart {
+			if apart, err = inParts.BeginRestore(ctx, tx, namespace); err != nil || apart {
+				return err
+			}
 		}
-		there, err := store.NamespaceOfTask(ctx, tx, taskID)
-		if err != nil {
-			return err
-		}
-		if there != "" {
-			return &pawl.Error{Code: pawl.CodeConflict, Op: "restore", Message: "task " + taskID + " exists", Allowed: []string{}}
-		}
-		r, err := s.restore(ctx, tx, namespace, a)
-		if err != nil {
+		if r, err = s.restore(ctx, tx, namespace, a); err != nil {
 			return err
 		}
 		signed, err := read(ctx, tx)
@@ -67,12 +67,60 @@ func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
 		if err := store.SearchAgain(ctx, tx, store.TaskID(taskID)); err != nil { // its items have no gates yet
 			return err
 		}
-		return store.LogRestored(ctx, tx, taskID, signed, r.Log)
+		return r.LogRestored(ctx, tx, signed)
 	})
+	if err == nil && apart {
+		r = &store.Restorer{TaskID: taskID, Namespace: namespace}
+		r.InParts(&inParts, s.DB.Do, read)
+		if err = s.restoreInParts(ctx, a, r); err != nil {
+			s.DropCopy(ctx, &inParts)
+		}
+	}
 	if err == nil {
 		s.Log.InfoContext(ctx, "task restored from its archive", "task_id", taskID, "namespace", namespace)
 	}
 	return err
+}
+
+// restorable locks the archive of a task that is not there: it may be deleted meanwhile.
+func restorable(ctx context.Context, tx store.Tx, namespace string, c *store.Copy) (a Archived, err error) {
+	if err := lockArchives(ctx, tx, namespace, c.TaskID); err != nil {
+		return a, err
+	}
+	if a, err = GetArchive(ctx, tx, namespace, c.TaskID); err != nil {
+		return a, err
+	}
+	if err := c.NotBeingRestored(ctx, tx); err != nil {
+		return a, err
+	}
+	there, err := store.NamespaceOfTask(ctx, tx, c.TaskID)
+	if err == nil && there != "" {
+		err = &pawl.Error{Code: pawl.CodeConflict, Op: "restore", Message: "task " + c.TaskID + " exists", Allowed: []string{}}
+	}
+	return a, err
+}
+
+// restoreInParts restores a task whose mark is written.
+func (s *Sweeper) restoreInParts(ctx context.Context, a Archived, r *store.Restorer) error {
+	line := func(line []byte) error { return r.Line(ctx, nil, line) }
+	if err := s.load(a, line); err != nil {
+		return err
+	}
+	if err := r.Again(ctx); err != nil {
+		return err
+	}
+	if err := s.load(a, line); err != nil {
+		return err
+	}
+	if err := r.Flush(ctx, nil); err != nil {
+		return err
+	}
+	return s.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		if err := r.Done(ctx, tx); err != nil {
+			return err
+		}
+		return store.SearchAgain(ctx, tx, store.TaskID(a.TaskID))
+	})
 }
 
 func readArchive(ctx context.Context, db store.DB, namespace, taskID string) (a Archived, err error) {
@@ -95,8 +143,9 @@ func (s *Sweeper) restore(ctx context.Context, tx store.Tx, namespace string, a 
 // errPeeked rolls back the transaction of Peek.
 var errPeeked = errors.New("the archive was read")
 
-// peekInScratch is the size of archives above which Peek inserts their rows into a database of their own.
-const peekInScratch = 256 << 10
+// largeArchive is the size of archives above which Peek inserts their rows into a database of their own, and Restore in
+// several transactions.
+const largeArchive = 256 << 10
 
 // Peek runs fn in a transaction that has the rows of an archived task. It is one of a database that goes away, or if the
 // archive is small, one of db, which it rolls back. If the task has been restored, fn runs on its own rows, and archived is
@@ -109,7 +158,7 @@ func (s *Sweeper) Peek(ctx context.Context, db store.DB, namespace, taskID strin
 			return err
 		}
 		peek := s.peek
-		if s.Scratch != nil && a.Bytes > peekInScratch {
+		if s.Scratch != nil && a.Bytes > largeArchive {
 			peek = s.peekBeside
 		}
 		beside, err := peek(ctx, db, namespace, a, fn)
@@ -124,6 +173,9 @@ func (s *Sweeper) Peek(ctx context.Context, db store.DB, namespace, taskID strin
 func (s *Sweeper) peek(ctx context.Context, db store.DB, namespace string, a Archived,
 	fn func(ctx context.Context, tx store.Tx, archived bool) error) (beside bool, err error) {
 	err = db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		if err := (&store.Copy{TaskID: a.TaskID}).NotBeingRestored(ctx, tx); err != nil {
+			return err
+		}
 		there, err := store.NamespaceOfTask(ctx, tx, a.TaskID)
 		if err == nil && there == "" {
 			_, err = s.restore(ctx, tx, namespace, a)
@@ -145,12 +197,12 @@ func (s *Sweeper) peekBeside(ctx context.Context, db store.DB, namespace string,
 	fn func(ctx context.Context, tx store.Tx, archived bool) error) (beside bool, err error) {
 	there := ""
 	err = db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		if there, err = store.NamespaceOfTask(ctx, tx, a.TaskID); err == nil && there != "" {
+		if there, err = store.NamespaceOfTask(ctx, tx, a.TaskID); err == nil && there == namespace {
 			err = fn(ctx, tx, false)
 		}
 		return err
 	})
-	if err != nil || there != "" {
+	if err != nil || there == namespace {
 		return false, err
 	}
 	scratch, done, err := s.scratch(ctx)

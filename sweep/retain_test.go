@@ -23,13 +23,13 @@ import (
 )
 
 // createFullTask creates an ended task with a row in every table that belongs to tasks.
-func createFullTask(h *fixture) pawl.Task {
+func createFullTask(h *fixture, more ...pawl.NewItem) pawl.Task {
 	h.Helper()
 	task := h.Create(pawl.NewTask{Type: "a", Title: "Ünïcode <&> \u2028",
 		Payload:  json.RawMessage(`{"n": 9007199254740993, "s":"\u0041"}`),
 		Metadata: json.RawMessage(`{"k":1}`), InputHash: "hash" + h.NewID("arc"),
-		RequestedBy: &pawl.Requester{Type: "user", ID: "u"}, Items: []pawl.NewItem{{Key: "a", Input: json.RawMessage(`1`)},
-			{Key: "b", After: []string{"a"}, Priority: new(int)}}})
+		RequestedBy: &pawl.Requester{Type: "user", ID: "u"}, Items: append(more, pawl.NewItem{Key: "a", Input: json.RawMessage(`1`)},
+			pawl.NewItem{Key: "b", After: []string{"a"}, Priority: new(int)})})
 	for range 2 {
 		l := h.claim(1)[0]
 		h.save(l, pawl.ToolExecuted, "step")

@@ -108,6 +108,9 @@ func lockArchives(ctx context.Context, tx store.Tx, namespace, taskID string) er
 
 // needsArchive returns a conflict if a task is there, or one that it is linked to: that one needs its archive.
 func needsArchive(ctx context.Context, tx store.Tx, taskID string) error {
+	if err := (&store.Copy{TaskID: taskID}).NotBeingRestored(ctx, tx); err != nil {
+		return err
+	}
 	there, err := store.TaskIDs(ctx, tx, segmentSQL["tasks that need an archive"], store.TaskID(taskID))
 	if err != nil || len(there) == 0 {
 		return err

@@ -45,6 +45,7 @@ LIMIT $3
 SELECT since, item_id, task_id, @namespace_of(queue_id)
 FROM pawl.parked_items
 WHERE state = @state(failed) AND solo < 2 AND since <= $1 AND (since, item_id) > ($2, $3)
+  AND NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = task_id AND t.namespace = '*') -- it is being restored
 ORDER BY since, item_id
 LIMIT $4
 

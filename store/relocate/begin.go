@@ -69,10 +69,24 @@ func (m *mover) begin(ctx context.Context) error {
 	return nil
 }
 
+// notRestoring refuses to move a namespace while a task of it is being restored in parts: its row is of no namespace.
+func (m *mover) notRestoring(ctx context.Context) error {
+	return m.from.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		task, err := store.Restoring(ctx, tx, m.Namespace)
+		if err == nil && task != "" && m.Namespace != "" {
+			err = conflict("task %s is being restored from its archive: run the move again when it is there", task)
+		}
+		return err
+	})
+}
+
 // goOn makes this process the one that goes on with a move, or begins it in the target. A mover that has not died writes
 // nothing any more: two of them would write older rows over newer ones.
 func (m *mover) goOn(ctx context.Context) error {
 	if m.target.ID == "" {
+		if err := m.notRestoring(ctx); err != nil {
+			return err
+		}
 		return m.beginTarget(ctx)
 	}
 	err := m.to.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return take(ctx, tx, &m.target, m.token) })
@@ -263,7 +277,7 @@ func (m *mover) beginSource(ctx context.Context) error {
 		return err
 	}
 	m.source = Relocation{ID: m.target.ID, Side: Source, Namespace: m.Namespace, Step: Copying, Peer: m.ToNamed, URL: m.URL, mover: m.token}
-	return m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+	err := m.from.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		if err := m.from.fences().Last(ctx, tx); err != nil {
 			return err
 		}
@@ -281,4 +295,8 @@ func (m *mover) beginSource(ctx context.Context) error {
 		}
 		return put(ctx, tx, &m.source)
 	})
+	if err != nil {
+		return err
+	}
+	return m.notRestoring(ctx) // again: from now on a restore knows of the move
 }

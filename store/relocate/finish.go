@@ -14,7 +14,7 @@ import (
 const (
 	// learnTime is how long servers of the source may need to learn of the move.
 	learnTime = 2 * time.Second
-	// clearedAtOnce is how many rows of the source one transaction removes.
+	// clearedAtOnce is how many rows of the source one transaction removes, and of those that rest the target receives.
 	clearedAtOnce = 1000
 )
 
@@ -47,8 +47,35 @@ func (m *mover) finish(ctx context.Context) error {
 	return err
 }
 
+// receiveRest makes rows that wait, and that nothing acts on, the target's own, some at a time: the rest, in one transaction,
+// grows with what is still to be done alone.
+func (m *mover) receiveRest(ctx context.Context) error {
+	for _, t := range moved(m.Namespace) {
+		for more := t.rests && m.Namespace != ""; more; {
+			err := m.within(ctx, func(ctx context.Context, tx store.Tx) error {
+				columns, keys := m.to.columns[t.name], store.KeyColumns(m.to.columns[t.name])
+				all, key := list("", store.ColumnNames(columns)), list("", store.ColumnNames(keys))
+				first := fmt.Sprintf("FROM pawl.%s\nORDER BY %s\nLIMIT %d", t.stage(m.Namespace), key, clearedAtOnce)
+				n, err := tx.Exec(ctx, fmt.Sprintf("INSERT INTO pawl.%s (%s)\nSELECT %s\n%s", t.name, all, all, first))
+				if more = n == clearedAtOnce; err == nil {
+					_, err = tx.Exec(ctx, fmt.Sprintf("DELETE FROM pawl.%s\nWHERE (%s) IN (SELECT %s\n%s)", t.stage(m.Namespace), key, key, first))
+				}
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("table %s: %w", t.name, err)
+			}
+			m.Step("received some")
+		}
+	}
+	return nil
+}
+
 // receive makes the rows that wait the target's own.
 func (m *mover) receive(ctx context.Context) error {
+	if err := m.receiveRest(ctx); err != nil {
+		return err
+	}
 	hooks, err := m.hooks(ctx)
 	if err != nil {
 		return err

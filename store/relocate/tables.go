@@ -29,6 +29,8 @@ type table struct {
 	// acts says that rows let something happen by themselves. Those of a namespace appear in the
 	// target in the moment when it has all.
 	acts bool
+	// rests says of rows that appear so that nothing acts on them alone.
+	rests bool
 	// maps are columns whose numbers the target gives anew when a namespace moves, and the
 	// dictionary that they refer to.
 	maps map[string]string
@@ -124,7 +126,7 @@ var tables = []table{
 	{name: "child_waits", of: "namespace", acts: true},
 	{name: "child_cancels", of: "namespace", acts: true},
 	{name: "awaited_children", of: "item", acts: true},
-	{name: "item_deps", of: "item", acts: true},
+	{name: "item_deps", of: "item", acts: true, rests: true},
 	{name: "deadlines", of: "namespace", acts: true},
 	{name: "uniques", of: "namespace"},
 	{name: "uploads", of: "namespace"},
@@ -146,7 +148,8 @@ var tables = []table{
 	{name: "scheduled", of: "queue", acts: true, maps: ofState},
 	{name: "waiting", of: "queue", acts: true, maps: ofState},
 	{name: "parked_items", of: "queue", acts: true, maps: ofState},
-	{name: "finished_items", of: "queue", fixed: true, acts: true, maps: map[string]string{"queue_id": "queues", "worker": "actors"}},
+	{name: "finished_items", of: "queue", fixed: true, acts: true, rests: true,
+		maps: map[string]string{"queue_id": "queues", "worker": "actors"}},
 	{name: "leases", of: "namespace", acts: true, maps: ofState},
 	{name: "task_events", of: "namespace", fixed: true, numbered: true,
 		maps: map[string]string{"id": "task_events", "actor": "actors", "queue_id": "queues"}},

@@ -1,0 +1,157 @@
+package sweep_test
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
+)
+
+// createLargeTask creates a task whose archive is restored in parts, and archives it. It returns its rows.
+func createLargeTask(h *fixture) (id string, rows []string) {
+	h.Helper()
+	task := createFullTask(h, make([]pawl.NewItem, 200)...)
+	h.complete(h.claim(199)...) // with one that waited for them
+	h.complete(h.claim(1)...)
+	random := make([]byte, 12<<10)
+	for range 30 {
+		for i := range random {
+			random[i] = byte(rand.Uint32())
+		}
+		h.exec("INSERT INTO pawl.provenances (id, namespace, task_id, verb, extra, created_at) VALUES ($1, 'default', $2, 'create', $3, 5)",
+			h.NewID("prv"), task.ID, `"`+hex.EncodeToString(random)+`"`)
+	}
+	h.pass() // its events get leaves
+	rows = h.dump(task.ID)
+	h.OK(h.Retire(h.Context(), task.ID))
+	if bytes := h.archive(task.ID).Bytes; bytes < 300<<10 {
+		h.Fatalf("the archive has %d bytes", bytes)
+	}
+	return task.ID, rows
+}
+
+func (h *fixture) sound(when string) {
+	h.Helper()
+	found, err := h.Engine.Check(h.Context())
+	h.OK(err)
+	log, err := h.Engine.VerifyLog(h.Context(), -1, nil)
+	h.OK(err)
+	if len(found)+len(log.Faults) > 0 {
+		h.Errorf("%s: doctor finds %+v, and in the log %+v", when, found, log.Faults)
+	}
+}
+
+// A large archive is restored in parts. The process dies before each of its transactions in turn: what it has written is not
+// seen, keeps the archive from others for a while, and is removed.
+func TestALargeArchiveIsRestoredInParts(t *testing.T) {
+	eachNew(t, func(h *fixture) {
+		id, before := createLargeTask(h)
+		tables := []string{"tasks", "items", "finished_items", "item_deps", "item_parts", "checkpoints", "task_events", "provenances",
+			"messages", "message_chunks", "task_results", "idempotency_keys WHERE task_id IS NOT NULL OR scope = 'pawl.copy'"}
+		steps, more := 0, 1
+		if h.Database == pawltest.Postgres { // the same transactions, more slowly
+			more = 5
+		}
+		for ; ; steps += more {
+			err := h.server(&crashingDB{DB: h.DB, left: steps}).Restore(h.Context(), "default", id)
+			if err == nil {
+				break
+			} else if !errors.Is(err, errCrash) {
+				h.Fatal(err)
+			}
+			h.deadRestore(id)
+			h.Advance(31 * time.Second)
+			h.pass()
+			for _, table := range tables {
+				if n := h.count("SELECT COUNT(*) FROM pawl." + table); n > 0 {
+					h.Errorf("after %d transactions %d rows of %s are left", steps, n, table)
+				}
+			}
+		}
+		if steps < 8 {
+			h.Errorf("the restore took %d transactions", steps)
+		}
+		h.same(h.dump(id), before, "the rows")
+		h.sound("in the end")
+	})
+}
+
+// deadRestore checks what others see while a restore is not over whose process has died.
+func (h *fixture) deadRestore(id string) {
+	h.Helper()
+	begun := h.count("SELECT COUNT(*) FROM pawl.idempotency_keys WHERE scope = 'pawl.copy'") > 0
+	h.sound("in between")
+	h.pass()
+	if _, err := h.Service.GetTask(h.Context(), id); pawl.CodeOf(err) != pawl.CodeNotFound {
+		h.Errorf("the task is seen: %v", err)
+	}
+	tasks, err := h.Service.ListTasks(h.Context(), pawl.TaskFilter{})
+	h.OK(err)
+	items, err := h.Service.ListItems(h.Context(), pawl.ItemFilter{})
+	h.OK(err)
+	h.same([]int{len(tasks.Items), len(items.Items)}, []int{0, 0}, "tasks and items that are listed")
+	if !begun {
+		return
+	}
+	for what, err := range map[string]error{"restore": h.Restore(h.Context(), "default", id),
+		"delete": h.DeleteArchive(h.Context(), "default", id, store.Deletion{})} {
+		if pawl.CodeOf(err) != pawl.CodeUnavailable {
+			h.Errorf("%s beside a restore: %v", what, err)
+		}
+	}
+}
+
+// A task that was deleted is restored in parts too. A restore that dies leaves it deleted.
+func TestALargeArchiveOfADeletedTask(t *testing.T) {
+	eachNew(t, func(h *fixture) {
+		id, before := createLargeTask(h)
+		h.OK(h.Restore(h.Context(), "default", id))
+		h.OK(h.Delete(h.Context(), "default", id, store.Deletion{Actor: store.Actor{Type: pawl.ActorUser, ID: "somebody"}}))
+		if err := h.server(&crashingDB{DB: h.DB, left: 7}).Restore(h.Context(), "default", id); !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		rows := h.count("SELECT COUNT(*) FROM pawl.items")
+		h.pass()
+		if left := h.count("SELECT COUNT(*) FROM pawl.items"); rows == 0 || left != rows {
+			t.Errorf("the deletion goes on: %d items of %d", left, rows)
+		}
+		h.Advance(31 * time.Second)
+		h.pass()
+		if _, err := h.Service.GetTask(h.Context(), id); err == nil || !strings.Contains(err.Error(), "was deleted on") {
+			t.Errorf("after a restore that died: %v", err)
+		}
+		h.OK(h.Restore(h.Context(), "default", id))
+		h.same(h.dump(id), before, "the rows")
+		h.sound("in the end")
+	})
+}
+
+// A restore that fails removes what it has written.
+func TestALargeArchiveThatCannotBeRestored(t *testing.T) {
+	eachNew(t, func(h *fixture) {
+		id, _ := createLargeTask(h)
+		lines := h.unpack(id)
+		at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, `{"table":"message_chunks"`) })
+		var chunk struct {
+			ID string `json:"message_id"`
+		}
+		h.OK(json.Unmarshal([]byte(lines[at]), &chunk))
+		h.exec("INSERT INTO pawl.message_chunks (message_id, seq, count, attempt, body, created_at) VALUES ($1, 0, 1, 1, 'hi', 5)", chunk.ID)
+		if err := h.Restore(h.Context(), "default", id); pawl.CodeOf(err) != pawl.CodeConflict {
+			t.Errorf("with a row of its that is there: %v", err)
+		}
+		if n := h.count("SELECT COUNT(*) FROM pawl.items") + h.count("SELECT COUNT(*) FROM pawl.tasks"); n > 0 {
+			t.Errorf("%d rows are left", n)
+		}
+		h.exec("DELETE FROM pawl.message_chunks")
+		h.OK(h.Restore(h.Context(), "default", id))
+	})
+}
