@@ -39,7 +39,7 @@ var effectRoutes = []Route{
 		Refuses: []pawl.Code{pawl.CodeLeaseLost}, Traits: Repeatable},
 	{Name: "keep_effect", Method: post, Path: "/v1/effects/{id}:keep", Role: Claimer, Success: 200,
 		Means:   "Extend the lease of a gate on an effect that it sends: one that was opened with lease_seconds.",
-		Refuses: []pawl.Code{pawl.CodeLeaseLost}, Traits: Repeatable},
+		Refuses: []pawl.Code{pawl.CodeLeaseLost}, Traits: NoKey | Repeatable},
 	{Name: "approve_effect", Method: post, Path: "/v1/effects/{id}:approve", Role: Approver, Success: 200,
 		Means: "Let an effect be sent that waits for it.", Refuses: []pawl.Code{pawl.CodeConflict}},
 	{Name: "reject_effect", Method: post, Path: "/v1/effects/{id}:reject", Role: Approver, Success: 200,

@@ -67,10 +67,11 @@ const (
 // Has reports whether the call has a trait.
 func (r Route) Has(t Trait) bool { return r.Traits&t != 0 }
 
-// Mutates reports whether the call changes something, so that it takes an idempotency key.
-func (r Route) Mutates() bool {
-	return r.Method != http.MethodGet && !r.Has(ReadOnly|NoKey)
-}
+// Mutates reports whether the call changes something.
+func (r Route) Mutates() bool { return r.Method != http.MethodGet && !r.Has(ReadOnly) }
+
+// TakesKey reports whether the call takes an idempotency key.
+func (r Route) TakesKey() bool { return r.Mutates() && !r.Has(NoKey) }
 
 // RouteOf returns the row of a name. It panics if there is none: that is a programmer's error.
 func RouteOf(name string) Route {

@@ -12,7 +12,7 @@ const (
 	Streams                         // answers with server-sent events
 	Steps                           // runs in several transactions, also under an idempotency key
 	ReadOnly                        // changes nothing, although its method is not GET
-	NoKey                           // takes no idempotency key: an id of its own makes it idempotent
+	NoKey                           // takes no idempotency key: what it carries makes it idempotent, or the same call is made again and again
 	Repeatable                      // a repeated call changes nothing more: a client repeats it without a key
 	NoOwnKey                        // a client sends it without a key of its own making
 	TakesVersion                    // reads If-Match: the version that the task must still have
@@ -20,4 +20,5 @@ const (
 	SendsBytes                      // answers with bytes, whole or in ranges
 	MayStream                       // answers with server-sent events if the caller accepts them
 	TakesLong                       // reads or copies any number of rows: the answer may come after minutes
+	NoGivenKey                      // a client sends it without the key of its caller's calls: its first answer is for one caller
 )

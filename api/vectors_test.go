@@ -22,12 +22,13 @@ type routeVector struct {
 	Name     string `json:"name"`
 	Method   string `json:"method"`
 	Path     string `json:"path"`
-	Mutates  bool   `json:"mutates"`  // it takes an idempotency key
-	OwnKey   bool   `json:"own_key"`  // the client makes a key when the caller gives none
-	Repeats  bool   `json:"repeats"`  // it may be sent again without a key
-	Operator bool   `json:"operator"` // it may take an hour
-	Streams  bool   `json:"streams"`  // it answers with server-sent events
-	Batch    bool   `json:"batch"`    // it is a batch form: {items: …} in, {results: …} out
+	Mutates  bool   `json:"mutates"`   // it takes an idempotency key
+	GivenKey bool   `json:"given_key"` // it carries the key that the caller gives
+	OwnKey   bool   `json:"own_key"`   // the client makes a key when the caller gives none
+	Repeats  bool   `json:"repeats"`   // it may be sent again without a key
+	Operator bool   `json:"operator"`  // it may take an hour
+	Streams  bool   `json:"streams"`   // it answers with server-sent events
+	Batch    bool   `json:"batch"`     // it is a batch form: {items: …} in, {results: …} out
 }
 
 // The SDKs take the calls from this file, so a new route is known to them at once.
@@ -36,9 +37,10 @@ func TestVectorsOfRoutesAreFresh(t *testing.T) {
 	for _, r := range api.Routes {
 		out = append(out, routeVector{
 			Name: r.Name, Method: r.Method, Path: r.Path,
-			Mutates:  r.Mutates(),
-			OwnKey:   r.Mutates() && !r.Has(api.NoOwnKey|api.Repeatable),
-			Repeats:  !r.Mutates() || r.Has(api.Repeatable),
+			Mutates:  r.TakesKey(),
+			GivenKey: r.TakesKey() && !r.Has(api.NoGivenKey),
+			OwnKey:   r.TakesKey() && !r.Has(api.NoOwnKey|api.Repeatable),
+			Repeats:  !r.TakesKey() || r.Has(api.Repeatable),
 			Operator: r.Role == api.Operator && r.Method != "GET",
 			Streams:  r.Has(api.Streams),
 			Batch:    strings.Contains(r.Path, ":") && r.Subject() == "" && r.Success == 200,

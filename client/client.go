@@ -126,16 +126,19 @@ type request struct {
 
 // repeats reports whether the call may be sent again without harm.
 func (r *request) repeats() bool {
-	return r.key != "" || !r.route.Mutates() || r.route.Has(api.Repeatable)
+	return r.key != "" || !r.route.TakesKey() || r.route.Has(api.Repeatable)
 }
 
 // keyed gives a mutating call its idempotency key: that of its context, or one that the client
 // makes, which the tries of pawl.OneCall share. n tells the requests of one call apart.
 func (c *Client) keyed(ctx context.Context, r *request, n int) {
-	if !r.route.Mutates() {
+	if !r.route.TakesKey() {
 		return
 	}
 	key, _ := ctx.Value(keyOfCall{}).(string)
+	if r.route.Has(api.NoGivenKey) {
+		key = ""
+	}
 	own := key == "" && !c.opts.NoKeys && !r.route.Has(api.NoOwnKey|api.Repeatable)
 	if own {
 		key = cmp.Or(pawl.KeyOfTries(ctx), rand.Text())
@@ -148,7 +151,8 @@ func (c *Client) keyed(ctx context.Context, r *request, n int) {
 
 type keyOfCall struct{}
 
-// WithKey returns a context whose mutating calls carry an idempotency key. If the same call is
+// WithKey returns a context whose mutating calls carry an idempotency key, except for those that are made again and again
+// (heartbeats, renewals) and those that begin a key. If the same call is
 // made again with the key within 24 hours, by any process, it gets the first answer. One key
 // serves each verb once: another request with the same key and verb is ErrKeyReused. A batch
 // that is too large for one request is sent as several, under the key, then key#1, key#2 and

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
@@ -39,8 +40,15 @@ type copyParts struct {
 	pruned int64 // checkpoints of the original that were removed before
 }
 
+// errManyInputs refuses a copy whose inputs are not compared: its parts are written before all of them are read.
+var errManyInputs error = &pawl.Error{Code: pawl.CodeTooLarge, Op: "clone", Message: fmt.Sprintf(
+	"a clone of more than %d items, or %d MiB, cannot be unique by input; give it a key", 2*store.CopyStep, pawl.MaxCallBytes>>20)}
+
 // copyInParts writes the items and checkpoints of a copy, and returns its draft.
 func (e *Engine) copyInParts(ctx context.Context, c *copying) (draft, error) {
+	if c.like != nil && c.like.Unique != nil && c.like.Unique.By == pawl.UniqueByInput {
+		return draft{}, errManyInputs
+	}
 	if err := e.unlessAnswered(ctx); err != nil {
 		return draft{}, err
 	}

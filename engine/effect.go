@@ -90,7 +90,7 @@ func quickly[Row, Ans any](ctx context.Context, e *Engine, c *commit.Committer[R
 }
 
 func (e *Engine) openEffect(ctx context.Context, call *pawl.OpenEffectCall) (out pawl.OpenedEffect, err error) {
-	opening := ledger.Opening{OpenEffectCall: call, ID: e.k.IDs.Next("eff"), Reservation: e.k.IDs.Next("rsv")}
+	opening := ledger.Opening{OpenEffectCall: call, ID: e.k.IDs.Next("eff"), Reservation: e.k.IDs.Next("rsv"), Refer: keepBlobs}
 	reserve := pawl.ReserveCall{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt, Amount: call.Amount}
 	var refused error
 	err = budgets.Reserving(ctx, e.budgeted, "open", &reserve, func(ctx context.Context, tx store.Tx, g *store.LockedItem) (_, err error) {
@@ -108,6 +108,15 @@ func (e *Engine) openEffect(ctx context.Context, call *pawl.OpenEffectCall) (out
 		return pawl.OpenedEffect{}, err
 	}
 	return out, nil
+}
+
+// keepBlobs keeps the blobs of a text for a task that it moves to. Those that are lost keep nothing from moving.
+func keepBlobs(ctx context.Context, tx store.Tx, taskID, text string) error {
+	err := referNow(ctx, tx, "open", taskID, blobsInText(text))
+	if pawl.CodeOf(err) == pawl.CodeInvalid {
+		err = nil
+	}
+	return err
 }
 
 // EffectDone reports that an effect happened; see pawl.EffectSender.
@@ -148,7 +157,8 @@ func (e *Engine) reportEffect(ctx context.Context, id string, r *ledger.Report) 
 	if err := ledger.CheckReport(op, r.Fence, r.Sending, r.Answer, r.Amount, r.Error); err != nil {
 		return pawl.EffectRecord{}, err
 	}
-	if err := e.referItem(ctx, op, r.Fence.ItemID, blobsIn(r.Answer)); err != nil && pawl.CodeOf(err) != pawl.CodeNotFound {
+	blobs := blobsIn(r.Answer)
+	if err := e.referItem(ctx, op, r.Fence.ItemID, blobs); err != nil && pawl.CodeOf(err) != pawl.CodeNotFound {
 		return pawl.EffectRecord{}, err
 	}
 	c := pawl.CallerOf(ctx)
@@ -168,8 +178,8 @@ func (e *Engine) reportEffect(ctx context.Context, id string, r *ledger.Report) 
 			err = store.LockTaskRow(ctx, tx, c.Namespace, f.TaskID)
 		}
 		var sent store.Sent
-		tells := f.State == pawl.EffectUnknown && (probes(&f, r) || r.Decides(&f, by))
-		if err == nil && tells { // those who wait for what is unknown; their signal is locked first
+		told := r.Tells(&f, by) || probes(&f, r)
+		if err == nil && told { // those who wait; their signal is locked first
 			sent, err = store.SendSignal(ctx, tx, store.Signal{Namespace: c.Namespace, Name: pawl.EffectSignal, Key: id}, "null", by)
 		}
 		if err == nil {
@@ -178,8 +188,11 @@ func (e *Engine) reportEffect(ctx context.Context, id string, r *ledger.Report) 
 		if err == nil {
 			err = e.mayProbe(ctx, tx, &f, r)
 		}
-		if err == nil && !tells && f.State == pawl.EffectUnknown && r.Decides(&f, by) {
-			err = errEffectBusy // it was open until now
+		if err == nil && !told && r.Tells(&f, by) {
+			err = errEffectBusy // it was open until now, or has been sent again
+		}
+		if err == nil { // the effect may be another task's than the report
+			err = referNow(ctx, tx, op, f.TaskID, blobs)
 		}
 		if err == nil {
 			err = ledger.Take(ctx, tx, &f, r, by)

@@ -46,7 +46,10 @@ func (e *Engine) EffectReceipt(ctx context.Context, id string) (pawl.EffectRecei
 			r.Events = append(r.Events, pawl.ReceiptEvent{EventID: p.EventID, Index: p.EventProof.Leaf,
 				Leaf: base64.StdEncoding.EncodeToString(p.Leaf), Hashes: encode(p.Proof)})
 		}
-		if r.Effect, err = translog.StateOf(leaves); err == nil && r.Effect.State != f.State {
+		if r.Effect, err = translog.StateOf(leaves); err != nil {
+			err = &pawl.Error{Code: pawl.CodeConflict, Op: "receipt", EffectID: id, State: string(f.State),
+				Message: "the events of effect " + id + " are not all in this database: " + err.Error()}
+		} else if r.Effect.State != f.State {
 			err = &pawl.Error{Code: pawl.CodeConflict, Op: "receipt", EffectID: id, State: string(f.State),
 				Message: "effect " + id + " is " + string(f.State) + ", and its events say " + string(r.Effect.State)}
 		}

@@ -105,6 +105,18 @@ func referIn(ctx context.Context, tx store.Tx, now int64, op, taskID string, add
 	})
 }
 
+// referNow is referIn for a text that a transaction has found out late.
+func referNow(ctx context.Context, tx store.Tx, op, taskID string, addresses [][]byte) error {
+	if len(addresses) == 0 {
+		return nil
+	}
+	now, err := store.NowAgain(ctx, tx)
+	if err == nil {
+		err = referIn(ctx, tx, now, op, taskID, addresses)
+	}
+	return err
+}
+
 // useIn keeps the uploaded blobs that a text refers to which belongs to no task: a schedule or
 // a signal. The text is stored in the same transaction.
 func useIn(ctx context.Context, tx store.Tx, now int64, op string, addresses [][]byte) error {

@@ -148,7 +148,7 @@ func (s *Server) call(ctx context.Context, t tool, req *sdk.CallToolRequest) (*s
 	if err != nil {
 		return nil, err
 	}
-	if key != "" && t.Hints&api.ToolReads == 0 {
+	if key != "" && t.route.TakesKey() {
 		answer, replayed, err := s.once(ctx, t, caller(ctx, args, p), key, args)
 		if err != nil {
 			return nil, s.advised(ctx, t, args, err)

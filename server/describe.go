@@ -62,7 +62,7 @@ func callerParams(r api.Route) []*huma.Param {
 		{Name: api.NamespaceHeader, In: "header", Schema: text, Description: "The namespace of the call, percent-encoded; default without it."},
 		{Name: api.ActorHeader, In: "header", Schema: text, Description: "Who events name, as type/id or type, percent-encoded."},
 	}
-	if !r.Mutates() {
+	if !r.TakesKey() {
 		return params
 	}
 	longest, least := pawl.MaxKeyLen, float64(minKeySeconds)

@@ -26,7 +26,7 @@ import (
 func CheckRequireKeys(names []string) error {
 	there := []string{"*"}
 	for _, r := range api.Routes {
-		if r.Mutates() {
+		if r.TakesKey() {
 			there = append(there, r.Name)
 		}
 	}

@@ -196,7 +196,7 @@ func TestKeysMayBeRequired(t *testing.T) {
 	all := serve(t, p.Service, server.Options{RequireKeys: []string{"*"}})
 	for _, r := range api.Routes {
 		got := ask(t, all, r.Method, strings.ReplaceAll(r.Path, "{id}", "x"), "").StatusCode
-		if (got == http.StatusPreconditionRequired) != r.Mutates() {
+		if (got == http.StatusPreconditionRequired) != r.TakesKey() {
 			t.Errorf("%s: %d", r.Name, got)
 		}
 	}

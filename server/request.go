@@ -183,7 +183,7 @@ func (o *operation) handle(c huma.Context) {
 		read(w)
 		return
 	}
-	if o.route.Mutates() {
+	if o.route.TakesKey() {
 		var err error
 		if call.keyed, err = o.keyed(r, o.route); err != nil {
 			o.write(w, r, err)

@@ -221,12 +221,25 @@ WHERE item_id @among_rows
     SELECT w.id FROM pawl.all_items w WHERE w.task_id = $1 AND (SELECT 1 FROM pawl.finished_items p WHERE p.item_id = w.id) IS NOT NULL
     LIMIT $2 @end_rows
 
--- The key of an effect stays, so that nothing acts again with it.
+-- Those who wait for these effects open them again, and learn what became of them. The items are queued later, as those are
+-- that one transaction does not queue.
+-- name: tell of effects
+INSERT INTO pawl.signals (namespace, name, key, payload, created_at, sent_at, waking)
+SELECT f.namespace, CAST($3 AS text), f.id, 'null', CAST($4 AS bigint), CAST($4 AS bigint), CAST($5 AS text)
+FROM (SELECT f.* FROM pawl.effects f WHERE f.task_id = $1 AND f.gone = 0 ORDER BY f.id LIMIT $2) f
+WHERE f.state IN ('waiting', 'open', 'unknown')
+ORDER BY f.id
+ON CONFLICT (namespace, name, key) DO UPDATE
+SET payload = excluded.payload, waking = excluded.waking,
+  sent_at = CASE WHEN pawl.signals.sent_at >= excluded.sent_at THEN pawl.signals.sent_at + 1 ELSE excluded.sent_at END
+
+-- The key of an effect stays, so that nothing acts again with it. The key of one that was
+-- never sent, and waits for that, is free.
 -- name: keep keys of effects
 UPDATE pawl.effects
-SET gone = 1, answer = NULL, error = NULL, late_report = NULL, comment = NULL, senders = '[]', sent_until = NULL,
+SET gone = 1, key = CASE WHEN state = 'waiting' AND sendings = 0 THEN id ELSE key END, answer = NULL, error = NULL, late_report = NULL, comment = NULL, senders = '[]', sent_until = NULL,
   state = CASE WHEN state = 'open' THEN 'unknown' ELSE state END
-WHERE id IN (SELECT f.id FROM pawl.effects f WHERE f.task_id = $1 AND f.gone = 0 LIMIT $2)
+WHERE id IN (SELECT f.id FROM pawl.effects f WHERE f.task_id = $1 AND f.gone = 0 ORDER BY f.id LIMIT $2)
 
 -- name: remove awaited children
 DELETE FROM pawl.awaited_children

@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -101,8 +103,8 @@ func NewestEvents(ctx context.Context, tx Tx, taskIDs []string) (map[string]int6
 // database would remove the provenance. The event that says that the deletion has begun
 // stays to the end.
 var removal = []string{"unlink keys of task", "unlink keys of items", "remove checkpoints", "remove message_chunks", "remove messages",
-	"remove ready", "remove scheduled", "remove waiting", "remove leases", "remove parked_items",
-	"remove finished_items", "unlink reservations", "keep keys of effects", "remove deadlines",
+	"keep keys of effects", "remove ready", "remove scheduled", "remove waiting", "remove leases", "remove parked_items",
+	"remove finished_items", "unlink reservations", "remove deadlines",
 	"remove awaited children", "remove child waits", "remove links of children", "remove link to parent", "remove parent",
 	"remove item_deps", "remove item_parts", "remove task_events", "remove provenances", "remove items",
 	"remove task_results", "remove task_counters", "remove marks of deletion", "remove tasks"}
@@ -227,6 +229,11 @@ func (r taskRows) remove(ctx context.Context, tx Tx, free bool, batch int) (done
 					return err
 				}
 			}
+			if step == "keep keys of effects" {
+				if err := r.tellOfEffects(ctx, tx, left); err != nil {
+					return err
+				}
+			}
 			n, err := tx.Exec(ctx, r.sql[step], r.arg, left)
 			if err != nil {
 				return err
@@ -239,6 +246,23 @@ func (r taskRows) remove(ctx context.Context, tx Tx, free bool, batch int) (done
 		return nil
 	})
 	return done, err
+}
+
+// tellOfEffects sends the signals of effects whose keys are kept next, if they are not decided.
+func (r taskRows) tellOfEffects(ctx context.Context, tx Tx, limit int64) error {
+	w := waking{By: Actor{Type: pawl.ActorSystem}, Until: math.MaxInt64}
+	if _, err := Row(ctx, tx, []any{&w.After}, signalSQL["newest event"]); err != nil {
+		return err
+	}
+	text, err := json.Marshal(w)
+	if err != nil {
+		return err
+	}
+	now, err := tx.Now(ctx)
+	if err == nil {
+		_, err = tx.Exec(ctx, r.sql["tell of effects"], r.arg, limit, pawl.EffectSignal, now, Text(text))
+	}
+	return err
 }
 
 // stepsThere is a query that says for each step of removal whether it has rows to remove. It is

@@ -97,7 +97,9 @@ func (f *EffectRow) OpenedBy(s EffectSender) {
 
 // AskedBy adds a claim to those that opened the effect while it waited for an approval.
 func (f *EffectRow) AskedBy(s EffectSender) {
-	s.Asked = true
+	if s.Asked = true; slices.Contains(f.openers(true), s) {
+		return
+	}
 	f.remember(append(f.openers(true), s), f.senders())
 }
 

@@ -52,11 +52,16 @@ FROM pawl.effects f
 WHERE f.task_id @among_ids($1) AND @undecided(f)
 ORDER BY f.id
 
+-- name: tasks of items
+SELECT DISTINCT w.task_id
+FROM pawl.all_items w
+WHERE w.id IN @ids($1)
+
 -- PostgreSQL writes the data of those that it makes unknown with spaces.
 -- name: events of effect
 SELECT e.id
 FROM pawl.task_events e
-WHERE e.task_id = $1 AND e.move IN @events(item 'effect_opened', 'effect_done', 'effect_failed', 'effect_unknown', 'effect_resolved')
+WHERE e.task_id @among_ids($1) AND e.move IN @events(item 'effect_opened', 'effect_done', 'effect_failed', 'effect_unknown', 'effect_resolved')
   AND (e.data LIKE $2 OR e.data LIKE $3)
 ORDER BY e.id
 LIMIT $4

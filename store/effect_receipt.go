@@ -17,7 +17,11 @@ type LoggedEvent struct {
 // ProveEffect returns the events of an effect with their proofs, oldest first. all is false if some are not
 // under the root. More than pawl.MaxReceiptEvents are a conflict.
 func ProveEffect(ctx context.Context, tx Tx, root LogRoot, f *EffectRow) (out []LoggedEvent, all bool, err error) {
-	ids, err := Ints(ctx, tx, effectSQL["events of effect"], TaskID(f.TaskID), `{"effect_id":"`+f.ID+`",%`,
+	tasks, err := f.tasks(ctx, tx)
+	if err != nil {
+		return nil, false, err
+	}
+	ids, err := Ints(ctx, tx, effectSQL["events of effect"], TaskList(tasks), `{"effect_id":"`+f.ID+`",%`,
 		`{"effect_id" : "`+f.ID+`",%`, pawl.MaxReceiptEvents+1)
 	if err == nil && len(ids) > pawl.MaxReceiptEvents {
 		err = &pawl.Error{Code: pawl.CodeConflict, Op: "receipt", EffectID: f.ID,
@@ -54,4 +58,13 @@ func ProveEffect(ctx context.Context, tx Tx, root LogRoot, f *EffectRow) (out []
 		}
 	}
 	return out, len(out) == len(ids), nil
+}
+
+// tasks returns the tasks that an effect was one of, as far as they are there and their claims are remembered.
+func (f *EffectRow) tasks(ctx context.Context, tx Tx) ([]string, error) {
+	items := []string{f.ItemID}
+	for _, s := range append(f.openers(true), f.senders()...) {
+		items = append(items, s.ItemID)
+	}
+	return TaskIDs(ctx, tx, effectSQL["tasks of items"], ItemList(items))
 }

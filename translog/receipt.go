@@ -128,6 +128,16 @@ type facts struct {
 	Outcome     string `json:"outcome"`
 	Contradicts bool   `json:"contradicts"`
 	Beside      bool   `json:"beside"`
+	DecidedBy   string `json:"decided_by"`
+}
+
+// follows reports whether an event is the next one of an effect: its sendings are numbered, and who let it be sent is among
+// those who decided. Before a decision about an effect of a fork, the original's sendings are not known.
+func (f *facts) follows(s *pawl.EffectStatement, l *Leaf) bool {
+	if l.Event != "effect_opened" || f.Reason == "approval" {
+		return s.ID == "" && l.Event != "effect_opened" || f.Sendings == s.Sendings
+	}
+	return f.Sendings == s.Sendings+1 && (f.DecidedBy == "" || s.ApprovedBy != nil || s.DecidedBy != nil)
 }
 
 // StateOf says what the events of an effect, oldest first, say of it. All must be of one effect.
@@ -142,6 +152,9 @@ func StateOf(events []Leaf) (s pawl.EffectStatement, err error) {
 		}
 		if i == 0 && l.Event != "effect_opened" && l.Event != "effect_resolved" { // that of a fork is unknown at first
 			return s, fmt.Errorf("the first event, %s, does not open the effect", l.EventID)
+		}
+		if !f.follows(&s, &l) {
+			return s, fmt.Errorf("what came before event %s is missing", l.EventID)
 		}
 		s.ID, s.Namespace, s.Key, s.RequestHash = f.EffectID, l.Namespace, f.Key, f.RequestHash
 		s.TaskID, s.ItemID, s.Name, s.Sendings = l.TaskID, l.ItemID, f.Name, f.Sendings

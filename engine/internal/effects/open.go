@@ -15,6 +15,8 @@ type Opening struct {
 	*pawl.OpenEffectCall
 	ID          string // of the effect, if it is new
 	Reservation string // of what is reserved, if something is
+
+	Refer func(ctx context.Context, tx store.Tx, taskID, text string) error // keeps the blobs of a text for a task
 }
 
 // Open gives the locked item's attempt the right to send an effect, or says why not. refused says that it
@@ -38,7 +40,7 @@ func Open(ctx context.Context, tx store.Tx, g *store.LockedItem, call *Opening) 
 	}
 	send, err := maySend(&f, call)
 	if err == nil && send && call.Approve && f.Approval == store.EffectNeedsNone { // it was opened without
-		err, send = ask(ctx, tx, g, &f), false
+		err, send = ask(ctx, tx, g, &f, call), false
 	}
 	known := f.Opened(g.WorkerID, "") && (g.By.Key == "" || f.Opened("", g.By.Key))
 	if err == nil && f.Approval == store.EffectAsked && !known { // it may not approve it either
@@ -121,17 +123,33 @@ func findOrInsert(ctx context.Context, tx store.Tx, g *store.LockedItem, call *O
 }
 
 // ask makes an effect one that a person must approve before it is sent again.
-func ask(ctx context.Context, tx store.Tx, g *store.LockedItem, f *store.EffectRow) error {
+func ask(ctx context.Context, tx store.Tx, g *store.LockedItem, f *store.EffectRow, call *Opening) error {
 	if f.State == pawl.EffectUnknown {
 		return &pawl.Error{Code: pawl.CodeEffectUnknown, Op: "open", State: string(f.State), Allowed: []string{"resolve"}, EffectID: f.ID,
 			Message: fmt.Sprintf("it is not known whether effect %s happened, and it needs an approval to be repeated", f.ID)}
 	}
 	f.State, f.Approval, f.Error, f.EndedAt = pawl.EffectWaiting, store.EffectAsked, "", nil
-	f.TaskID, f.ItemID, f.WorkerID, f.Attempt, f.KeyID = g.TaskID, g.ItemID, g.WorkerID, g.Attempt, store.Text(g.By.Key)
+	if err := call.take(ctx, tx, g, f); err != nil {
+		return err
+	}
 	if err := f.Write(ctx, tx); err != nil {
 		return err
 	}
 	return recordAsked(ctx, tx, g, f)
+}
+
+// take makes an effect one of the attempt. The claim that it was of is remembered, and what is kept of its reports.
+func (call *Opening) take(ctx context.Context, tx store.Tx, g *store.LockedItem, f *store.EffectRow) (err error) {
+	if f.TaskID != g.TaskID {
+		err = call.Refer(ctx, tx, g.TaskID, string(f.LateReport))
+	}
+	was := store.EffectSender{ItemID: f.ItemID, WorkerID: f.WorkerID, Attempt: f.Attempt, Key: string(f.KeyID)}
+	f.TaskID, f.ItemID, f.WorkerID, f.Attempt, f.KeyID = g.TaskID, g.ItemID, g.WorkerID, g.Attempt, store.Text(g.By.Key)
+	now := store.EffectSender{ItemID: f.ItemID, WorkerID: f.WorkerID, Attempt: f.Attempt, Key: g.By.Key}
+	if was.WorkerID != "" && was != now && !f.Sent(was) {
+		f.AskedBy(was)
+	}
+	return err
 }
 
 func recordAsked(ctx context.Context, tx store.Tx, g *store.LockedItem, f *store.EffectRow) error {
@@ -214,8 +232,10 @@ func reserve(ctx context.Context, tx store.Tx, g *store.LockedItem, f *store.Eff
 func begin(ctx context.Context, tx store.Tx, g *store.LockedItem, f *store.EffectRow, call *Opening) error {
 	before := *f
 	f.State, f.Outcome, f.Error, f.EndedAt = pawl.EffectOpen, "", "", nil
-	f.TaskID, f.ItemID, f.Name, f.WorkerID, f.Attempt = g.TaskID, g.ItemID, call.Name, g.WorkerID, g.Attempt
-	f.KeyID, f.OpenedAt, f.SentUntil, f.Sender = store.Text(g.By.Key), &g.Now, nil, pawl.SentByAttempt
+	f.Name, f.OpenedAt, f.SentUntil, f.Sender = call.Name, &g.Now, nil, pawl.SentByAttempt
+	if err := call.take(ctx, tx, g, f); err != nil {
+		return err
+	}
 	if call.Repeatable {
 		f.Repeatable = 1
 	}

@@ -80,6 +80,12 @@ func (r *Report) Decides(f *store.EffectRow, by store.Actor) bool {
 	return f.State == pawl.EffectOpen || r.State != pawl.EffectUnknown
 }
 
+// Tells reports whether a report decides an effect for which items may wait: it is unknown, or was unknown and is sent again.
+func (r *Report) Tells(f *store.EffectRow, by store.Actor) bool {
+	again := f.State == pawl.EffectOpen && f.Repeatable == 1 && f.Sendings > 1 && r.State != pawl.EffectUnknown
+	return (again || f.State == pawl.EffectUnknown) && r.Decides(f, by)
+}
+
 // Usual returns the effect as a report of its sender leaves it, if the sender is the worker. The database changes it only
 // if it is open and of this attempt, and has reserved nothing; see store.EffectVerbs.
 func Usual(id string, r *Report, by store.Actor) (f store.EffectRow, usual bool) {

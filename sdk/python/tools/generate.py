@@ -180,12 +180,13 @@ def routes() -> str:
     out += 'class Route(NamedTuple):\n    """What the client has to know about a call."""\n\n'
     out += "    name: str\n    method: str\n    path: str\n"
     out += "    mutates: bool  # it takes an idempotency key\n"
+    out += "    given_key: bool  # it carries the key that the caller gives\n"
     out += "    own_key: bool  # the client makes a key when the caller gives none\n"
     out += "    repeats: bool  # it may be sent again without a key\n"
     out += "    operator: bool  # it may take an hour\n"
     out += "    streams: bool  # it answers with server-sent events\n"
     out += "    batch: bool  # it takes {items: …} and answers {results: …}\n\n\n"
-    fields = ["name", "method", "path", "mutates", "own_key", "repeats", "operator", "streams", "batch"]
+    fields = ["name", "method", "path", "mutates", "given_key", "own_key", "repeats", "operator", "streams", "batch"]
     out += "ROUTES = {\n"
     for r in rows:
         out += f'    "{r["name"]}": Route(' + ", ".join(py(r[f]) for f in fields) + "),\n"

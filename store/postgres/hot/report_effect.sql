@@ -22,7 +22,7 @@ f AS MATERIALIZED (
       FOR UPDATE) f
   WHERE f.namespace = k.namespace AND f.item_id = k.item_id AND f.worker_id = ($12::text[])[k.who] AND f.attempt = k.attempt
     AND f.key_id IS NOT DISTINCT FROM ($6::text[])[k.ord] AND f.state = 'open' AND f.gone = 0 AND f.reservation IS NULL
-    AND ($11::int[])[k.ord] IN (0, f.sendings)),
+    AND ($11::int[])[k.ord] IN (0, f.sendings) AND (f.repeatable = 0 OR f.sendings = 1)),
 n AS MATERIALIZED (SELECT pawl.now() AS now FROM (SELECT count(*) FROM f) locked),
 u AS (
   INSERT INTO pawl.effects (id, namespace, key, name, task_id, item_id, request_hash, state, repeatable, sender, worker_id, attempt, sendings,

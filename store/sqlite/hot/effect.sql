@@ -22,7 +22,7 @@ FROM pawl.effects f
 JOIN pawl.leases l ON l.item_id = f.item_id
 WHERE f.id = $1 AND f.namespace = $2 AND f.item_id = $3 AND f.worker_id = $4 AND f.attempt = $5 AND f.key_id IS $6 AND f.state = 'open'
   AND f.gone = 0 AND f.reservation IS NULL AND l.namespace = $2 AND l.worker = $7 AND l.attempt = $5
-  AND $8 IN (0, f.sendings)
+  AND $8 IN (0, f.sendings) AND (f.repeatable = 0 OR f.sendings = 1)
 
 -- name: Report
 UPDATE pawl.effects

@@ -101,7 +101,7 @@ def give_key(config: Config, r: Request, nth: int = 0) -> None:
     """Gives a mutating call its key: the caller's, or one of the client. `nth` tells the requests of one call apart."""
     if not r.route.mutates:
         return
-    if config.idempotency_key:
+    if config.idempotency_key and r.route.given_key:
         r.key = config.idempotency_key + (f"#{nth}" if nth > 0 else "")
         r.brief = False
     elif config.own_keys and r.route.own_key:
