@@ -42,7 +42,6 @@ var budgetQuestions = noun{"budget questions", []promise{
 		other := w.claim("v")
 		x = w.exhausted(w.tryReserve(other, 50, "b"))
 		w.same([]any{x.TaskID, x.Remaining, x.Reserved}, []any{"", int64(40), int64(60)}, "refusal of another item")
-		w.same(w.exhausted(w.tryReserve(l, 101, "a")).Reserved, int64(60), "reserved under the same key")
 	}},
 	{"an approval may name the new limit of a budget", func(w *fixture) {
 		w.putBudget(pawl.NewBudget{Limit: 100, OnExhausted: "ask"})
