@@ -121,8 +121,10 @@ type Exhausted struct {
 	OnExhausted string
 	Limit       int64
 	Remaining   int64
-	Reserved    int64      // by attempts that have not settled yet, or charged for lost ones, so that some of it may come back
-	PeriodEnd   *time.Time // nil = the budget has no periods
+	// Reserved is by attempts that have not settled yet, or charged for lost ones, so that some of it may come back. What the
+	// item itself has reserved under other keys does not count.
+	Reserved  int64
+	PeriodEnd *time.Time // nil = the budget has no periods
 	// SignalKey is the key of the signal BudgetSignal that is sent when the budget is changed
 	// or deleted after the refusal, and when the item's question is answered.
 	SignalKey string

@@ -57,9 +57,44 @@ type Problem struct {
 	OnExhausted string     `json:"on_exhausted,omitempty"` // what the worker does then: fail, suspend, ask
 	Limit       *int64     `json:"limit,omitempty"`        // of the budget
 	Remaining   *int64     `json:"remaining,omitempty"`
-	Reserved    *int64     `json:"reserved,omitempty"`   // by attempts that have not settled yet
+	Reserved    *int64     `json:"reserved,omitempty"`   // by attempts that have not settled yet, without the item's own under other keys
 	PeriodEnd   *time.Time `json:"period_end,omitempty"` // absent = the budget has no periods
 	SignalKey   string     `json:"signal_key,omitempty"` // of the signal pawl.budget, which is sent when the budget is changed
+}
+
+// Members are the members of a Problem that doors other than HTTP have too, under the same names.
+type Members struct {
+	Type        string       `json:"-"`
+	Title       string       `json:"-"`
+	Status      int          `json:"-"`
+	Code        pawl.Code    `json:"code"`
+	Detail      string       `json:"detail"`
+	Instance    string       `json:"-"`
+	Errors      []pawl.Field `json:"errors,omitempty"`
+	State       string       `json:"state,omitempty"`
+	Allowed     []string     `json:"allowed,omitzero"`
+	Holder      *string      `json:"holder,omitempty"`
+	Attempt     *int         `json:"attempt,omitempty"`
+	Reason      string       `json:"reason,omitempty"`
+	Expected    *int64       `json:"expected,omitempty"`
+	Position    string       `json:"position,omitempty"`
+	TaskID      string       `json:"task_id,omitempty"`
+	URL         string       `json:"url,omitempty"`
+	EffectID    string       `json:"effect_id,omitempty"`
+	Kept        []int64      `json:"kept,omitzero"`
+	Budget      string       `json:"budget,omitempty"`
+	OnExhausted string       `json:"on_exhausted,omitempty"`
+	Limit       *int64       `json:"limit,omitempty"`
+	Remaining   *int64       `json:"remaining,omitempty"`
+	Reserved    *int64       `json:"reserved,omitempty"`
+	PeriodEnd   *time.Time   `json:"period_end,omitempty"`
+	SignalKey   string       `json:"signal_key,omitempty"`
+}
+
+// Members returns those of the problem. The conversion compiles only while both have the same fields.
+func (p Problem) Members() Members {
+	p.Detail = cmp.Or(p.Detail, p.said())
+	return Members(p)
 }
 
 // ProblemOf returns an error as a problem. An error that is not a *pawl.Error is internal, or

@@ -55,6 +55,9 @@ func (e *Engine) moveAs(mover bool) (back func()) {
 
 // moveOptions are those of a move, or of its end. to: nil = the target is not there.
 func (e *Engine) moveOptions(ctx context.Context, to *Engine, m Move) (o relocate.Options, err error) {
+	if m.Namespace == pawl.AnyNamespace {
+		return o, pawl.NoNamespace()
+	}
 	o = relocate.Options{From: e.k.Base.DB, Namespace: m.Namespace, URL: m.URL,
 		NewID: func() string { return e.k.IDs.Next("mov") }, Log: e.log,
 		Settle: e.feed.Log, Archive: e.sweeper.Body, Renumber: e.sweeper.Renumber, Step: m.Step}

@@ -98,3 +98,18 @@ func TestEffectsOverMCP(t *testing.T) {
 		}
 	})
 }
+
+// The refusal of a budget says what the worker does then.
+func TestAnExhaustedBudgetSaysWhatToDo(t *testing.T) {
+	each(t, pawl.Hooks{}, func(a agent) {
+		_, lease := a.checkout("w", a.ok("work_propose", args{"type": "e"}).Task.ID)
+		_, err := a.p.Service.PutBudget(a.Context(), "b", pawl.NewBudget{Unit: "x", Limit: 1, OnExhausted: pawl.ExhaustedAsk})
+		a.must(err)
+		got, refused := a.call("work_effect_open", with(lease, "name", "pay", "request_hash", "h", "budget", "b", "amount", 5))
+		for _, member := range []string{`"on_exhausted":"ask"`, `"signal_key":"`, `"task_id":"tsk_`, `"limit":1`} {
+			if !refused || !strings.Contains(got.raw, member) {
+				a.Errorf("no %s in %s", member, got.raw)
+			}
+		}
+	})
+}

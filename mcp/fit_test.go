@@ -294,3 +294,34 @@ func TestALargeResultOfARun(t *testing.T) {
 		t.Errorf("%d bytes, want %d", len(got), len(text))
 	}
 }
+
+// Large schemas of types and answers of effects are cut, and read as their notes say.
+func TestTypesAndEffectsAreReadInPieces(t *testing.T) {
+	each(t, pawl.Hooks{}, func(a agent) {
+		schema := json.RawMessage(`{"type":"object","description":"` + strings.Repeat("x", 70<<10) + `"}`)
+		rs, err := a.p.Service.PutTypes(a.Context(), []pawl.Type{{Name: "a"}, {Name: "big", ResultSchema: schema}})
+		if err != nil || rs[1].Err != nil {
+			a.Fatal(err, rs)
+		}
+		alike(a.T, "the schema", a.whole(a.noteIn(a.ok("work_types", args{"names": []string{"big"}}).text, "items", "result_schema")), schema)
+
+		_, lease := a.checkout("w", a.ok("work_propose", args{"type": "e"}).Task.ID)
+		opened := func() (id string) {
+			var o struct{ ID string }
+			a.must(json.Unmarshal([]byte(a.ok("work_effect_open", with(lease, "name", "mail", "request_hash", "h")).text), &o))
+			return o.ID
+		}
+		answer := strings.Repeat("y", 70<<10)
+		done := a.ok("work_effect_report", with(lease, "effect_id", opened(), "sending", 1, "state", "done", "answer", answer))
+		again := a.ok("work_effect_open", with(lease, "name", "mail", "request_hash", "h"))
+		for what, n := range map[string]note{
+			"report": a.noteIn(done.text, "effect", "answer"),
+			"open":   a.noteIn(again.text, "answer"),
+			"list":   a.noteIn(a.ok("work_effects", args{}).text, "items", "answer"),
+		} {
+			if got := a.whole(n); got != answer {
+				a.Errorf("%s: the answer has %d bytes: %.100s", what, len(got), got)
+			}
+		}
+	})
+}

@@ -11,19 +11,10 @@ import (
 
 // problem is an api.Problem without the members of HTTP.
 type problem struct {
-	Code         pawl.Code    `json:"code"`
-	Title        string       `json:"title"`
-	Detail       string       `json:"detail,omitempty"`
-	Errors       []pawl.Field `json:"errors,omitempty"`
-	State        string       `json:"state,omitempty"`
-	Allowed      []string     `json:"allowed,omitzero"`
-	Holder       *string      `json:"holder,omitempty"`
-	Attempt      *int         `json:"attempt,omitempty"`
-	Reason       string       `json:"reason,omitempty"`
-	EffectID     string       `json:"effect_id,omitempty"`
-	URL          string       `json:"url,omitempty"`
-	Retryable    bool         `json:"retryable"`
-	RetryAfterMS int64        `json:"retry_after_ms,omitempty"`
+	api.Members
+	Title        string `json:"title"`
+	Retryable    bool   `json:"retryable"`
+	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
 }
 
 // refusal is the structured answer of a refused call; every tool's output schema allows
@@ -33,10 +24,7 @@ type refusal struct {
 }
 
 func problemOf(p api.Problem, err error) problem {
-	out := problem{
-		Code: p.Code, Title: p.Title, Detail: p.Detail, Errors: p.Errors, State: p.State, Allowed: p.Allowed,
-		Holder: p.Holder, Attempt: p.Attempt, Reason: p.Reason, EffectID: p.EffectID, URL: p.URL, Retryable: p.Code.Info().Retryable,
-	}
+	out := problem{Members: p.Members(), Title: p.Title, Retryable: p.Code.Info().Retryable}
 	var e *pawl.Error
 	if errors.As(err, &e) {
 		out.RetryAfterMS = e.RetryAfter.Milliseconds()
@@ -50,6 +38,9 @@ var next = map[pawl.Code]string{
 	pawl.CodeLeaseLost:       "Stop working on this item; check out again.",
 	pawl.CodeEffectUnknown:   "Do not make the call again; a person says with work_effect_resolve whether it happened.",
 	pawl.CodeNotFound:        "Look it up with work_list or work_get.",
+	pawl.CodeConflict:        "Read it again before you decide anew.",
+	pawl.CodePrecondition:    "Somebody else has changed it; read it again before you decide anew.",
+	pawl.CodeBudgetExhausted: "Do not spend more: on_exhausted says whether to give the item up or to wait, and task_id who is asked.",
 	pawl.CodeUnauthenticated: "Ask the operator for an API key.",
 	pawl.CodeForbidden:       "Ask a user who has the role.",
 	pawl.CodeTooLarge:        "Make it smaller, or submit it in parts.",

@@ -13,7 +13,7 @@ import (
 )
 
 type readIn struct {
-	Tool      string          `json:"tool" jsonschema:"as $cut says: work_get, work_resume, work_logs, work_list_parts or work_checkout"`
+	Tool      string          `json:"tool" jsonschema:"as $cut says"`
 	Arguments json.RawMessage `json:"arguments" jsonschema:"of that tool, as $cut says"`
 	Path      string          `json:"path" jsonschema:"a JSON Pointer into its answer, in which an id may stand for a place in a list"`
 	Offset    int             `json:"offset,omitempty" jsonschema:"the next of the piece before"`
@@ -27,7 +27,7 @@ type readOut struct {
 
 // readable are the tools whose answers work_read reads.
 func readable() []string {
-	return []string{"work_get", "work_resume", "work_logs", "work_list_parts", checkoutTool}
+	return []string{"work_get", "work_resume", "work_logs", "work_list_parts", "work_types", "work_effects", "work_why", checkoutTool}
 }
 
 // readRest reads a piece of a body that was cut from an answer: it reads the answer anew.
@@ -173,6 +173,17 @@ func restOf(t tool, args, answer json.RawMessage, path []string) readIn {
 	case t.Name == "work_list":
 		about("work_get", map[string]any{"task_id": path[1]})
 		in.Path = pointerTo(append([]string{"task"}, path[2:]...))
+	case t.Name == "work_types":
+		about(t.Name, map[string]any{"names": []string{id(path[0], path[1], "name")}})
+		in.Path = pointerTo(append([]string{path[0], "0"}, path[2:]...))
+	case t.Name == "work_effects":
+		about(t.Name, map[string]any{"effect_id": path[1]})
+	case t.Name == "work_effect_open":
+		about("work_effects", map[string]any{"effect_id": id("id")})
+		in.Path = pointerTo(append([]string{"items", id("id")}, path...))
+	case path[0] == "effect":
+		about("work_effects", map[string]any{"effect_id": id("effect", "id")})
+		in.Path = pointerTo(append([]string{"items", id("effect", "id")}, path[1:]...))
 	case t.Name == "work_logs":
 		var same map[string]any
 		if json.Unmarshal(args, &same) == nil {

@@ -152,3 +152,26 @@ func TestNearMisses(t *testing.T) {
 		}
 	}
 }
+
+// What is cut from the answer of any tool is read by a tool that work_read takes.
+func TestAllThatIsCutCanBeRead(t *testing.T) {
+	small := []string{"problem", "note", "id", "lease_expires_at", "server_time", "stopped"} // never large enough
+	for _, tool := range tools() {
+		var schema struct {
+			Properties map[string]struct {
+				Type any `json:"type"`
+			} `json:"properties"`
+		}
+		if err := json.Unmarshal(tool.out.raw, &schema); err != nil {
+			t.Fatal(err)
+		}
+		for name, p := range schema.Properties {
+			if slices.Contains(small, name) || p.Type == "integer" || p.Type == "boolean" || tool.Name == readTool {
+				continue
+			}
+			if in := restOf(tool, nil, json.RawMessage("{}"), []string{name, "0", "x"}); !slices.Contains(readable(), in.Tool) {
+				t.Errorf("%s: %s is read by %s", tool.Name, name, in.Tool)
+			}
+		}
+	}
+}

@@ -14,6 +14,10 @@ const fenced = "PWMOV"
 // movingLock is the advisory lock that writers of watched tables share.
 const movingLock = "hashtextextended('pawl.relocations'::regclass::oid::text, 20251)"
 
+// movingCode is the code whose row of moves each step of a move writes anew. A transaction with one snapshot that is older than
+// the step does not see the step. It locks that row, which ends it with a serialization failure.
+const movingCode = "(SELECT MIN(x.code) FROM pawl.moves x)"
+
 // fences are triggers, and functions of the same names, that begin with moving_.
 var fences = store.Fences{
 	Tables:  fencedTables,
@@ -25,6 +29,9 @@ var fences = store.Fences{
 	},
 	Last: func(ctx context.Context, tx store.Tx) error {
 		_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock("+movingLock+")")
+		if err == nil {
+			_, err = tx.Exec(ctx, "UPDATE pawl.moves\nSET code = code\nWHERE code = "+movingCode)
+		}
 		return err
 	},
 	Renumber: func(ctx context.Context, tx store.Tx, table string, least int64) error {
@@ -105,7 +112,9 @@ func watchTable(table string, columns []store.TableColumn, refuse, noted string)
 	}
 	return []string{
 		fmt.Sprintf("CREATE OR REPLACE FUNCTION pawl.moving_%s() RETURNS trigger LANGUAGE plpgsql AS $moving$\nBEGIN\n"+
-			"  PERFORM pg_advisory_xact_lock_shared(%s);\n%s  RETURN NULL;\nEND $moving$", table, movingLock, &body),
+			"  PERFORM pg_advisory_xact_lock_shared(%s);\n  IF current_setting('transaction_isolation') NOT LIKE 'read %%' THEN\n"+
+			"    PERFORM 1 FROM pawl.moves m WHERE m.code = %s FOR SHARE;\n  END IF;\n%s  RETURN NULL;\nEND $moving$",
+			table, movingLock, movingCode, &body),
 		fmt.Sprintf("DROP TRIGGER IF EXISTS moving_%s ON pawl.%s", table, table),
 		fmt.Sprintf("CREATE TRIGGER moving_%s AFTER INSERT OR UPDATE OR DELETE ON pawl.%s FOR EACH ROW EXECUTE FUNCTION pawl.moving_%s()",
 			table, table, table),

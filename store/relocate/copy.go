@@ -2,6 +2,7 @@ package relocate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -290,7 +291,7 @@ func (m *mover) catchUp(ctx context.Context) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for {
+	for limit := rowsAtOnce; ; {
 		var found []change
 		fresh, gone := map[string][]row{}, map[string][][]any{}
 		err := m.from.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -300,12 +301,16 @@ func (m *mover) catchUp(ctx context.Context) (n int, err error) {
 				err := rows.Scan(&c.id, &c.named, &c.key)
 				found = append(found, c)
 				return err
-			}, fmt.Sprintf("SELECT id, named, key\nFROM pawl.relocation_changes\nWHERE id <= $1%s\nORDER BY id\nLIMIT %d", left, rowsAtOnce), newest)
+			}, fmt.Sprintf("SELECT id, named, key\nFROM pawl.relocation_changes\nWHERE id <= $1%s\nORDER BY id\nLIMIT %d", left, limit), newest)
 			if err != nil {
 				return err
 			}
 			return m.present(ctx, tx, found, fresh, gone)
 		})
+		if errors.Is(err, errLarge) {
+			limit = (limit + 15) / 16
+			continue
+		}
 		if err != nil || len(found) == 0 {
 			return n, err
 		}
@@ -317,9 +322,10 @@ func (m *mover) catchUp(ctx context.Context) (n int, err error) {
 		}
 		n += len(found)
 		m.Step("changes")
-		if len(found) < rowsAtOnce {
+		if len(found) < limit {
 			return n, nil
 		}
+		limit = min(2*limit, rowsAtOnce)
 	}
 }
 
@@ -347,9 +353,13 @@ func (m *mover) forget(ctx context.Context, found []change) error {
 	})
 }
 
-// present reads the rows that were noted as they are now, and which of them are gone.
+// present reads the rows that were noted as they are now, and which of them are gone. It refuses with errLarge several that
+// have more than bytesAtOnce together.
 func (m *mover) present(ctx context.Context, tx store.Tx, found []change, fresh map[string][]row, gone map[string][][]any) error {
-	keys := map[string]map[string]bool{}
+	keys, most := map[string]map[string]bool{}, bytesAtOnce
+	if len(found) == 1 {
+		most = math.MaxInt - 1
+	}
 	for _, c := range found {
 		if keys[c.named] == nil {
 			keys[c.named] = map[string]bool{}
@@ -366,7 +376,7 @@ func (m *mover) present(ctx context.Context, tx store.Tx, found []change, fresh 
 			}
 			list = append(list, key)
 		}
-		rows, err := r.at(ctx, tx, list)
+		rows, err := r.at(ctx, tx, list, &most)
 		if err != nil {
 			return err
 		}

@@ -57,8 +57,9 @@ func (n *numbers) make(ctx context.Context, tx store.Tx, kind string, was int64)
 	t := tables[slices.IndexFunc(tables, func(t table) bool { return t.name == kind })]
 	r := reader{n.m.from, t, ""}
 	var rows []row
+	left := bytesAtOnce
 	err := n.m.from.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		rows, err = r.at(ctx, tx, [][]any{{was}})
+		rows, err = r.at(ctx, tx, [][]any{{was}}, &left)
 		return err
 	})
 	if err != nil || len(rows) == 0 {

@@ -5,8 +5,8 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -127,23 +127,32 @@ func (r reader) after(ctx context.Context, tx store.Tx, key []any) ([]row, error
 	return r.rows(ctx, tx, query, args...)
 }
 
-// at reads the rows that have one of the keys.
-func (r reader) at(ctx context.Context, tx store.Tx, keys [][]any) (out []row, err error) {
+// errLarge says that rows have more bytes than are left.
+var errLarge = errors.New("the rows are too large to be copied at once")
+
+// at reads the rows that have one of the keys. It takes their bytes from left; below 0, it stops with errLarge.
+func (r reader) at(ctx context.Context, tx store.Tx, keys [][]any, left *int) (out []row, err error) {
 	for len(keys) > 0 {
 		n := 1
 		if len(keys) >= rowsOfStatement {
 			n = rowsOfStatement // two texts for each table
 		}
-		found, err := r.among(ctx, tx, keys[:n])
+		found, err := r.among(ctx, tx, keys[:n], *left+1)
 		if err != nil {
 			return nil, err
+		}
+		for _, values := range found {
+			*left -= values.bytes()
+		}
+		if *left < 0 {
+			return nil, errLarge
 		}
 		out, keys = append(out, found...), keys[n:]
 	}
 	return out, nil
 }
 
-func (r reader) among(ctx context.Context, tx store.Tx, keys [][]any) ([]row, error) {
+func (r reader) among(ctx context.Context, tx store.Tx, keys [][]any, most int) ([]row, error) {
 	columns := r.columns[r.name]
 	by := store.KeyColumns(columns)
 	where, args := r.where()
@@ -161,12 +170,7 @@ func (r reader) among(ctx context.Context, tx store.Tx, keys [][]any) ([]row, er
 	}
 	where += "(" + strings.Join(some, " OR ") + ")"
 	query := fmt.Sprintf("SELECT %s\nFROM pawl.%s t\nWHERE %s", list("t.", store.ColumnNames(columns)), r.name, where)
-	return r.every(ctx, tx, query, args...)
-}
-
-// every reads all rows of a query, whatever their size.
-func (r reader) every(ctx context.Context, tx store.Tx, query string, args ...any) ([]row, error) {
-	return r.upTo(ctx, tx, math.MaxInt, query, args...)
+	return r.upTo(ctx, tx, most, query, args...)
 }
 
 func (r reader) rows(ctx context.Context, tx store.Tx, query string, args ...any) ([]row, error) {

@@ -13,7 +13,8 @@ import (
 
 // askPerson asks a person for a locked item whose reservation was refused, if the budget says
 // so, and adds that to the refusal. All items that wait for a budget ask by one task, whose id it returns if it
-// is new. No person is asked while the amount fits as soon as others settle.
+// is new. No person is asked while the amount fits as soon as others settle. What the item has reserved itself does not
+// come back while it waits.
 func (r *Budgets) askPerson(ctx context.Context, tx store.Tx, g *store.LockedItem, call *pawl.ReserveCall,
 	refusal error) (opened string, err error) {
 	var e *pawl.Error
@@ -22,7 +23,10 @@ func (r *Budgets) askPerson(ctx context.Context, tx store.Tx, g *store.LockedIte
 	}
 	x := e.Exhausted
 	b, _, err := lock(ctx, tx, g.Namespace, x.Budget) // again, for its row
-	if err != nil || call.Amount <= b.Remaining()+b.Reserved {
+	if err != nil {
+		return "", err
+	}
+	if own, err := b.own(ctx, tx, g, call.Key); err != nil || call.Amount <= b.Remaining()+b.Reserved-own {
 		return "", err
 	}
 	q, err := questionOf(ctx, tx, g, &b, call)

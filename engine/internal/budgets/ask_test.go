@@ -115,3 +115,44 @@ func decidesAboutBudgets(ctx context.Context, t *testing.T, e *engine.Engine) {
 		}
 	}
 }
+
+// What an item has reserved itself does not come back while it waits: a person is asked.
+func TestAnItemAsksBesideItsOwnReservation(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		pawltest.Must[pawl.Budget](t)(p.Engine.PutBudget(ctx, "b", pawl.NewBudget{Unit: "x", Limit: 100, OnExhausted: pawl.ExhaustedAsk}))
+		for range 2 {
+			pawltest.Must[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a"}))
+		}
+		list := pawltest.Must[[]pawl.Lease](t)(p.Engine.Claim(ctx, pawl.ClaimRequest{WorkerID: "w", Limit: 2}))
+		pawltest.Must[pawl.Reserved](t)(p.Engine.ReserveBudget(ctx, "b", reserveOf(list[0], 60, "k")))
+		for i, want := range []struct {
+			asks     bool
+			reserved int64
+		}{{true, 0}, {false, 60}} {
+			_, err := p.Engine.ReserveBudget(ctx, "b", reserveOf(list[i], 50, "other"))
+			var e *pawl.Error
+			if !errors.As(err, &e) || e.Exhausted == nil || (e.Exhausted.TaskID != "") != want.asks || e.Exhausted.Reserved != want.reserved {
+				t.Errorf("item %d: %v, %+v", i, err, e)
+			}
+		}
+	})
+}
+
+// A budget can be changed when its task is gone, and cannot be made for one.
+func TestABudgetOutlivesItsTask(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		task := pawltest.Must[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a"}))
+		b := pawl.NewBudget{Unit: "x", Limit: 1, AppliesTo: &pawl.BudgetScope{TaskID: task.ID}}
+		pawltest.Must[pawl.Budget](t)(p.Engine.PutBudget(ctx, "b", b))
+		pawltest.Must[string](t)(pawltest.First(p.Engine.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: task.ID, Force: true}})))
+		b.Limit = 9
+		if got := pawltest.Must[pawl.Budget](t)(p.Engine.PutBudget(ctx, "b", b)); got.Limit != 9 || got.AppliesTo.TaskID != task.ID {
+			t.Errorf("%+v", got)
+		}
+		if _, err := p.Engine.PutBudget(ctx, "other", b); pawl.CodeOf(err) != pawl.CodeNotFound {
+			t.Errorf("a budget of a deleted task: %v", err)
+		}
+	})
+}

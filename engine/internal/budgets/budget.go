@@ -79,11 +79,6 @@ func (r *Budgets) PutBudget(ctx context.Context, name string, n pawl.NewBudget) 
 		return pawl.Budget{}, err
 	}
 	err = r.change(ctx, func(ctx context.Context, w *kernel.Write) ([]store.DueItem, error) {
-		if n.AppliesTo != nil && n.AppliesTo.TaskID != "" {
-			if _, err := store.TaskState(ctx, w.Tx, w.Caller.Namespace, n.AppliesTo.TaskID); err != nil {
-				return nil, err
-			}
-		}
 		b, woken, created, err := put(ctx, w.Tx, r.k.IDs.Next("bgt"), w.Caller.Namespace, name, n, w.Actor(pawl.ActorUser, ""))
 		out = b.Budget()
 		out.Created = created

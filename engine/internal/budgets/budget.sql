@@ -139,6 +139,11 @@ FROM pawl.budget_reservations r
 WHERE r.budget_id = $1 AND r.period_number = $2 AND r.state = 2 AND r.item_id IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = r.item_id)
 
+-- name: reserved under other keys
+SELECT CAST(COALESCE(SUM(r.amount), 0) AS bigint)
+FROM pawl.budget_reservations r
+WHERE r.budget_id = $1 AND r.item_id = $2 AND r.key <> $3 AND r.state = 0 AND r.period_number = $4
+
 -- name: budgets with lost reservations
 SELECT DISTINCT r.budget_id
 FROM pawl.budget_reservations r

@@ -101,7 +101,7 @@ func Reserve(ctx context.Context, tx store.Tx, g *store.LockedItem, id, name str
 			return out, errMoreLost, nil
 		}
 		if reclaimed {
-			exhausted, err = b.exhausted(ctx, tx, c.Amount)
+			exhausted, err = b.exhausted(ctx, tx, g, c)
 			return out, exhausted, err
 		}
 		if others, err = b.reclaim(ctx, tx, now); err != nil {
@@ -165,19 +165,29 @@ func takeOver(ctx context.Context, tx store.Tx, g *store.LockedItem, id, agent, 
 	return err
 }
 
-// exhausted returns the refusal of an amount.
-func (b *Row) exhausted(ctx context.Context, tx store.Tx, amount int64) (refusal, err error) {
+// own is what the locked item has reserved under other keys and not settled.
+func (b *Row) own(ctx context.Context, tx store.Tx, g *store.LockedItem, key string) (amount int64, err error) {
+	_, err = store.Row(ctx, tx, []any{&amount}, texts["reserved under other keys"], b.ID, store.ItemID(g.ItemID), key, b.PeriodNumber)
+	return amount, err
+}
+
+// exhausted returns the refusal of a call.
+func (b *Row) exhausted(ctx context.Context, tx store.Tx, g *store.LockedItem, c *pawl.ReserveCall) (refusal, err error) {
+	own, err := b.own(ctx, tx, g, c.Key)
+	if err != nil {
+		return nil, err
+	}
 	var charged int64
 	if _, err := store.Row(ctx, tx, []any{&charged}, texts["charged for lost reservations"], b.ID, b.PeriodNumber); err != nil {
 		return nil, err
 	}
-	message := fmt.Sprintf("budget %s has %d %s left; %d were asked for", b.Name, b.Remaining(), b.Unit, amount)
-	if amount > b.Limit {
+	message := fmt.Sprintf("budget %s has %d %s left; %d were asked for", b.Name, b.Remaining(), b.Unit, c.Amount)
+	if c.Amount > b.Limit {
 		message += fmt.Sprintf(", which is more than its whole limit of %d", b.Limit)
 	}
 	return &pawl.Error{Code: pawl.CodeBudgetExhausted, Op: "reserve", Message: message,
 		Exhausted: &pawl.Exhausted{Budget: b.Name, OnExhausted: b.OnExhausted, Limit: b.Limit, Remaining: b.Remaining(),
-			Reserved: b.Reserved + charged, PeriodEnd: store.StampOf(b.End),
+			Reserved: b.Reserved - own + charged, PeriodEnd: store.StampOf(b.End),
 			SignalKey: pawl.BudgetSignalKey(b.Name, store.Stamp(b.ChangedAt), "")}}, nil
 }
 

@@ -156,7 +156,16 @@ func put(ctx context.Context, tx store.Tx, id, namespace, name string, n pawl.Ne
 		return b, nil, false, err
 	}
 	old, err := Get(ctx, tx, namespace, name, now)
-	if pawl.CodeOf(err) == pawl.CodeNotFound {
+	fresh := pawl.CodeOf(err) == pawl.CodeNotFound
+	if err != nil && !fresh {
+		return b, nil, false, err
+	}
+	if to := n.AppliesTo; to != nil && to.TaskID != "" && to.TaskID != string(old.ForTask) { // the stored one may be gone
+		if _, err := store.TaskState(ctx, tx, namespace, to.TaskID); err != nil {
+			return b, nil, false, err
+		}
+	}
+	if fresh {
 		b = Row{ID: id, Namespace: namespace, Name: name, PeriodNumber: 1, CreatedAt: now, ChangedAt: now}
 		b.set(n)
 		b.Start, b.End = periodAt(n.Period, now)
@@ -166,9 +175,6 @@ func put(ctx context.Context, tx store.Tx, id, namespace, name string, n pawl.Ne
 			err = errChanged
 		}
 		return b, nil, true, err
-	}
-	if err != nil {
-		return b, nil, false, err
 	}
 	if b, now, woken, err = lockAndWake(ctx, tx, &old, "", by); err != nil {
 		return b, nil, false, err

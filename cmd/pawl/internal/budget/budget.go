@@ -72,7 +72,7 @@ func budgetSet(a *cli.App) *cobra.Command {
 			}
 		}
 		b.AppliesTo = &to
-		out, err := s.PutBudget(ctx, args[0], b)
+		out, err := s.PutBudget(a.ByUser(ctx), args[0], b)
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func budgetGet(a *cli.App) *cobra.Command {
 
 func budgetDelete(a *cli.App) *cobra.Command {
 	remove := func(ctx context.Context, s pawl.BudgetKeeper, args []string) error {
-		return s.DeleteBudget(ctx, args[0])
+		return a.Done(s.DeleteBudget(a.ByUser(ctx), args[0]), "deleted the budget "+args[0])
 	}
 	return a.Verb("delete NAME", "Remove a budget and what was spent of it", cobra.ExactArgs(1), cli.With(a, remove))
 }

@@ -56,6 +56,7 @@ func (a *App) Configure(cmd *cobra.Command) error {
 	if err := k.Unmarshal("", &cfg); err != nil {
 		return Invalid("settings: %v", err)
 	}
+	cfg.NamespaceGiven = k.Exists("namespace")
 	cfg.sweepsGiven(k.Keys(), cmd.Flags())
 	db, server := given(cmd.Flags(), "db"), given(cmd.Flags(), "server")
 	if db && !server {

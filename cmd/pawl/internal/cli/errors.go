@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/api"
 	"github.com/pawl-work/pawl/internal/terminal"
 )
 
@@ -129,20 +130,11 @@ func (a *App) PrintError(e *pawl.Error) {
 	}
 }
 
-// problem is an error as JSON: the members of the HTTP problem document except the HTTP
-// status.
+// problem is an error as JSON: the members of the HTTP problem document that are about the refusal.
 type problem struct {
-	Code         pawl.Code    `json:"code"`
-	Detail       string       `json:"detail"`
-	Errors       []pawl.Field `json:"errors,omitempty"`
-	State        string       `json:"state,omitempty"`
-	Allowed      []string     `json:"allowed,omitzero"`
-	Holder       string       `json:"holder,omitempty"`
-	Attempt      int          `json:"attempt,omitempty"`
-	Reason       string       `json:"reason,omitempty"`
-	URL          string       `json:"url,omitempty"`
-	RetryAfterMS int64        `json:"retry_after_ms,omitempty"`
-	Refused      []refusal    `json:"refused,omitempty"`
+	api.Members
+	RetryAfterMS int64     `json:"retry_after_ms,omitempty"`
+	Refused      []refusal `json:"refused,omitempty"`
 }
 
 // refusal is the problem of one call of a batch; index is its position, from 0.
@@ -152,18 +144,9 @@ type refusal struct {
 }
 
 func problemOf(e *pawl.Error) problem {
-	return problem{
-		Code:         e.Code,
-		Detail:       summary(e),
-		Errors:       e.Fields,
-		State:        e.State,
-		Allowed:      e.Allowed,
-		Holder:       e.Holder,
-		Attempt:      e.Attempt,
-		Reason:       e.Reason,
-		URL:          e.URL,
-		RetryAfterMS: e.RetryAfter.Milliseconds(),
-	}
+	p := problem{Members: api.ProblemOf(e, "").Members(), RetryAfterMS: e.RetryAfter.Milliseconds()}
+	p.Detail = summary(e) // the text of an internal error too: the caller is the operator
+	return p
 }
 
 func summary(e *pawl.Error) string {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pawl-work/pawl/internal/gate"
@@ -101,6 +102,14 @@ type UpstreamConfig struct {
 	Changed    string         `koanf:"changed"`
 }
 
+// text is a value of the settings as it was written. Numbers of a variable, which is JSON, are float64.
+func text(value any) string {
+	if n, is := value.(float64); is {
+		return strconv.FormatFloat(n, 'f', -1, 64)
+	}
+	return fmt.Sprint(value)
+}
+
 // texts returns the texts of a value of the settings that is one or a list.
 func texts(value any) (out []string) {
 	list, is := value.([]any)
@@ -123,10 +132,10 @@ func (c UpstreamConfig) Upstream() gate.Upstream {
 		Budget: c.Budget, Prices: c.Prices, Approve: c.Approve, Changed: c.Changed, Headers: map[string]string{},
 		Charge: texts(c.Charge)}
 	if c.Amount != nil {
-		out.Amount = fmt.Sprint(c.Amount)
+		out.Amount = text(c.Amount)
 	}
 	for name, value := range c.Headers {
-		out.Headers[name] = fmt.Sprint(value)
+		out.Headers[name] = text(value)
 	}
 	return out
 }

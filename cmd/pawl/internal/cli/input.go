@@ -8,10 +8,12 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
@@ -70,6 +72,47 @@ func (a *App) JsonArg(flag, text string) (json.RawMessage, error) {
 		return nil, Invalid("--%s is not valid JSON; a string needs double quotes, for example '\"text\"'", flag)
 	}
 	return raw, nil
+}
+
+// Alone refuses flags of a command that were given beside one that says all, but for some.
+func Alone(cmd *cobra.Command, name string, but ...string) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if err == nil && cmd.InheritedFlags().Lookup(f.Name) == nil && f.Name != name && !slices.Contains(but, f.Name) {
+			err = Invalid("--%s says all: omit --%s", name, f.Name)
+		}
+	})
+	return err
+}
+
+// Duration reads a duration, which may be in days: 90d.
+func Duration(text string) (time.Duration, error) {
+	if n, found := strings.CutSuffix(text, "d"); found {
+		if d, err := strconv.Atoi(n); err == nil && d >= 0 && d <= 36500 {
+			return time.Duration(d) * 24 * time.Hour, nil
+		}
+	} else if d, err := time.ParseDuration(text); err == nil {
+		return d, nil
+	}
+	return 0, Invalid("%q is not a duration; use for example 90d or 12h", text)
+}
+
+// durationValue is the value of a flag that has a duration.
+type durationValue time.Duration
+
+func (d *durationValue) Type() string { return "duration" }
+
+// String returns what pflag takes for no value if it is 0, and so leaves out of the help.
+func (d *durationValue) String() string {
+	if *d == 0 {
+		return "0"
+	}
+	return time.Duration(*d).String()
+}
+
+func (d *durationValue) Set(text string) error {
+	v, err := Duration(text)
+	*d = durationValue(v)
+	return err
 }
 
 // ReadFile reads a file, or stdin for -.

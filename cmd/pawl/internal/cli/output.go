@@ -23,6 +23,14 @@ func (a *App) Show(v any, text func(w io.Writer)) error {
 	return a.Encode(v, terminal.IsTerminal(a.Stdout))
 }
 
+// Done prints what a verb without a value has done, for people, and {} as JSON; or it returns the error.
+func (a *App) Done(err error, text string) error {
+	if err != nil {
+		return err
+	}
+	return a.Show(struct{}{}, func(w io.Writer) { fmt.Fprintln(w, terminal.Printable(text)) })
+}
+
 // Encode writes a value as JSON to stdout.
 func (a *App) Encode(v any, indent bool) error {
 	enc := json.NewEncoder(a.Stdout)

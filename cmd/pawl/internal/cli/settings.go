@@ -42,7 +42,8 @@ type Config struct {
 
 	Push map[string]PushConfig `koanf:"push"`
 
-	DBGiven bool // the database was named, not taken by default
+	DBGiven        bool // the database was named, not taken by default
+	NamespaceGiven bool // by a flag, a variable or the file
 
 	SweepGiven, SweepFlags []string // settings of sweeps that were given, without "sweep."; those of them that are flags
 }
@@ -389,7 +390,8 @@ func (s Setting) addFlag(f *pflag.FlagSet) {
 	case int64:
 		f.Int64P(s.Flag, s.Short, v, s.Help)
 	case time.Duration:
-		f.DurationP(s.Flag, s.Short, v, s.Help)
+		value := durationValue(v)
+		f.VarP(&value, s.Flag, s.Short, s.Help)
 	case []string:
 		if s.Repeat {
 			f.StringArrayP(s.Flag, s.Short, v, s.Help)

@@ -123,3 +123,20 @@ func TestAWorkersSettingsKeepAsMuchAsTheDefaults(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 }
+
+// Flags take durations as the file and variables do.
+func TestFlagsTakeDays(t *testing.T) {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	SettingFlags(f, "sweep.")
+	if err := f.Parse([]string{"--retain-tasks=60d", "--bury-after=36h"}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]time.Duration{"retain-tasks": 60 * 24 * time.Hour, "bury-after": 36 * time.Hour} {
+		if got, err := f.GetDuration(name); got != want || err != nil {
+			t.Errorf("--%s is %s, %v", name, got, err)
+		}
+	}
+	if err := f.Parse([]string{"--retain-tasks=soon"}); err == nil {
+		t.Error("--retain-tasks=soon was taken")
+	}
+}

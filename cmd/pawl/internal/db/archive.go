@@ -53,7 +53,7 @@ func archiveDelete(a *cli.App) *cobra.Command {
 		"Delete what is archived of a task, which cannot be restored then",
 		cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.ArchiveKeeper, args []string) error {
-			return s.DeleteArchive(ctx, args[0])
+			return a.Done(s.DeleteArchive(ctx, args[0]), "deleted the archive of "+args[0])
 		}),
 	)
 }

@@ -144,5 +144,7 @@ func logFork(a *cli.App) *cobra.Command {
 
 func logRotate(a *cli.App) *cobra.Command {
 	return logVerb(a, "rotate", "Replace the signing key; the old public key stays known", cobra.NoArgs,
-		func(ctx context.Context, l logger, _ []string) error { return l.RotateLogKey(ctx) })
+		func(ctx context.Context, l logger, _ []string) error {
+			return a.Done(l.RotateLogKey(ctx), "replaced the signing key")
+		})
 }

@@ -24,8 +24,10 @@ func MoveCommand(a *cli.App) *cobra.Command {
 				return cli.Invalid("--from and --to name the two databases")
 			}
 			m := engine.Move{URL: told}
-			if cmd.Flags().Changed("namespace") {
-				m.Namespace = a.Config.Namespace
+			if a.Config.NamespaceGiven {
+				if m.Namespace = a.Config.Namespace; m.Namespace == "" { // a whole database is moved without a namespace alone
+					return cli.Invalid("the namespace is empty")
+				}
 			}
 			o := a.EngineOptions()
 			o.Existing = true
@@ -61,7 +63,8 @@ func MoveCommand(a *cli.App) *cobra.Command {
 	cmd.Flags().BoolVar(&cancel, "cancel", false, "give up a move that is not over; without --to if the target is lost")
 	cmd.Long = "Rows are copied while both databases are used. Then the source refuses changes for some seconds: what has changed is\n" +
 		"copied again, counted and checked, and the target has it. Callers of the source are refused with the code moved.\n" +
-		"The same command goes on with a move that was interrupted. With -n it moves one namespace, without it everything.\n" +
+		"The same command goes on with a move that was interrupted. With a namespace (-n, PAWL_NAMESPACE or the settings file) it\n" +
+		"moves that one, without it everything.\n" +
 		"With --cancel the source is used as before, if it was not given away yet."
 	cmd.Example = "  pawl move --from sqlite:work.db --to postgres://db.example.com/work --to-url https://pawl.example.com\n" +
 		"  pawl move --from postgres://db.example.com/work --to sqlite:team.db -n team"
@@ -74,7 +77,11 @@ func cancelLines(w io.Writer, out relocate.Cancelled) {
 		what = "the namespace " + out.Namespace
 	}
 	fmt.Fprintf(w, "Cancelled the move of %s: the source is used as before.\n", what)
-	if !out.Cleared {
+	switch {
+	case out.Cleared:
+	case out.Namespace != "":
+		fmt.Fprintln(w, "The target has a part of it. If others use the target, run the command again with --to; else throw it away.")
+	default:
 		fmt.Fprintln(w, "The target has a part of it: throw it away.")
 	}
 	terminal.Fields(w, "move", out.ID, "target", out.Peer)

@@ -3,7 +3,6 @@ package effect
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -76,7 +75,7 @@ func effectGet(a *cli.App) *cobra.Command {
 func effectApprove(a *cli.App) *cobra.Command {
 	var d pawl.EffectDecision
 	approve := func(ctx context.Context, s pawl.EffectDecider, args []string) error {
-		f, err := s.ApproveEffect(ctx, args[0], d)
+		f, err := s.ApproveEffect(a.ByUser(ctx), args[0], d)
 		return show(a, f, err)
 	}
 	cmd := a.Verb("approve EFFECT", "Let an effect be sent that waits for it", cobra.ExactArgs(1), cli.With(a, approve))
@@ -87,7 +86,7 @@ func effectApprove(a *cli.App) *cobra.Command {
 func effectReject(a *cli.App) *cobra.Command {
 	var d pawl.EffectDecision
 	reject := func(ctx context.Context, s pawl.EffectDecider, args []string) error {
-		f, err := s.RejectEffect(ctx, args[0], d)
+		f, err := s.RejectEffect(a.ByUser(ctx), args[0], d)
 		return show(a, f, err)
 	}
 	cmd := a.Verb("reject EFFECT", "Refuse an effect that waits to be sent, for good", cobra.ExactArgs(1), cli.With(a, reject))
@@ -98,16 +97,16 @@ func effectReject(a *cli.App) *cobra.Command {
 func effectResolve(a *cli.App) *cobra.Command {
 	var c pawl.ResolveEffectCall
 	var answer string
-	resolve := func(ctx context.Context, s pawl.EffectDecider, args []string) error {
-		if answer != "" {
-			c.Answer = json.RawMessage(answer)
+	resolve := func(ctx context.Context, s pawl.EffectDecider, args []string) (err error) {
+		if c.Answer, err = a.JsonArg("answer", answer); err != nil {
+			return err
 		}
-		f, err := s.ResolveEffect(ctx, args[0], c)
+		f, err := s.ResolveEffect(a.ByUser(ctx), args[0], c)
 		return show(a, f, err)
 	}
 	cmd := a.Verb("resolve EFFECT", "Decide about an unknown effect", cobra.ExactArgs(1), cli.With(a, resolve))
 	cmd.Flags().StringVar(&c.Outcome, "outcome", "", "happened, did_not_happen or give_up")
-	cmd.Flags().StringVar(&answer, "answer", "", "with happened: the answer, as JSON")
+	cmd.Flags().StringVar(&answer, "answer", "", "with happened: the answer: JSON, @FILE or - for stdin")
 	cmd.Flags().StringVar(&c.Comment, "comment", "", "why")
 	return cmd
 }

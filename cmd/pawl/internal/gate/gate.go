@@ -30,6 +30,7 @@ func Command(a *cli.App) *cobra.Command {
 type mcpFlags struct {
 	url, name string
 	headers   []string
+	sent      http.Header // headers, read
 	fence     pawl.Fence
 }
 
@@ -39,6 +40,9 @@ func mcpCommand(a *cli.App) *cobra.Command {
 		func(cmd *cobra.Command, args []string) error {
 			if (f.url == "") == (len(args) == 0) {
 				return cli.Invalid("gate mcp needs a server: a program behind --, or --url")
+			}
+			if err := f.read(a); err != nil { // before a database is made
+				return err
 			}
 			return cli.WithCreate(a, func(ctx context.Context, s pawl.Service, args []string) error {
 				return cli.WithSweeps(ctx, s, func(ctx context.Context) error { return serveMCP(ctx, a, s, &f, args) })
@@ -58,6 +62,23 @@ func mcpCommand(a *cli.App) *cobra.Command {
 	cmd.Example = "  pawl gate mcp --db sqlite:work.db -- npx some-mcp-server\n" +
 		"  pawl gate mcp --server http://127.0.0.1:7033 --url https://mcp.example.com/mcp --header Authorization=env:MCP_AUTH"
 	return cmd
+}
+
+// read checks the URL, and reads the headers.
+func (f *mcpFlags) read(a *cli.App) error {
+	if u, err := url.Parse(f.url); f.url != "" && (err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https") {
+		return cli.Invalid("--url must be an http or https URL")
+	}
+	f.sent = http.Header{}
+	for _, h := range f.headers {
+		name, value, two := strings.Cut(h, "=")
+		secret, err := gate.Resolve(value, a.Getenv)
+		if !two || err != nil {
+			return cli.Invalid("--header must be NAME=VALUE, where env:NAME and file:PATH are there")
+		}
+		f.sent.Set(name, secret)
+	}
+	return nil
 }
 
 func serveMCP(ctx context.Context, a *cli.App, s pawl.Service, f *mcpFlags, args []string) error {
@@ -127,19 +148,7 @@ func connect(ctx context.Context, a *cli.App, f *mcpFlags, args []string) (mcpga
 	if f.url == "" {
 		return start(a, args)
 	}
-	if u, err := url.Parse(f.url); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, cli.Invalid("--url must be an http or https URL")
-	}
-	headers := http.Header{}
-	for _, h := range f.headers {
-		name, value, two := strings.Cut(h, "=")
-		secret, err := gate.Resolve(value, a.Getenv)
-		if !two || err != nil {
-			return nil, cli.Invalid("--header must be NAME=VALUE, where env:NAME and file:PATH are there")
-		}
-		headers.Set(name, secret)
-	}
-	return mcpgate.Remote(ctx, f.url, headers), nil
+	return mcpgate.Remote(ctx, f.url, f.sent), nil
 }
 
 // endTime is how long a server has to end after its stdin was closed.

@@ -2,10 +2,10 @@
 package key
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -195,17 +195,11 @@ func keyFields(w io.Writer, k pawl.APIKey) {
 	)
 }
 
-// days reads a duration that may be in days: 90d.
-func days(s string) (time.Duration, error) {
-	if s == "" || s == "0" {
-		return 0, nil
+// days reads how long a key is valid; 0 = for ever.
+func days(text string) (time.Duration, error) {
+	d, err := cli.Duration(cmp.Or(text, "0"))
+	if err == nil && d < 0 {
+		err = cli.Invalid("--expires must not be below 0")
 	}
-	if n, found := strings.CutSuffix(s, "d"); found {
-		if d, err := strconv.Atoi(n); err == nil && d > 0 && d <= 3650 {
-			return time.Duration(d) * 24 * time.Hour, nil
-		}
-	} else if d, err := time.ParseDuration(s); err == nil && d > 0 {
-		return d, nil
-	}
-	return 0, cli.Invalid("%q is not a duration; use for example 90d or 12h", s)
+	return d, err
 }

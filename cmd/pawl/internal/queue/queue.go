@@ -158,7 +158,7 @@ func switched(
 	var all bool
 	change := cli.With(a, func(ctx context.Context, s keeper, args []string) error {
 		if all {
-			return every(s, ctx)
+			return a.Done(every(s, ctx), verb+"d all queues of the namespace "+a.Config.Namespace)
 		}
 		q, err := one(s, ctx, args[0])
 		if err != nil {

@@ -130,7 +130,7 @@ func integer(s string) (any, error) { return strconv.Atoi(s) }
 func rate(s string) (any, error) {
 	s, burst, hasBurst := strings.Cut(s, ",")
 	limit, in, found := strings.Cut(s, "/")
-	d, err := time.ParseDuration(in)
+	d, err := cli.Duration(in)
 	if !found || err != nil || d < time.Second || d%time.Second != 0 {
 		return nil, fmt.Errorf("write a number, / and a time of whole seconds, for example 100/1m")
 	}

@@ -67,7 +67,7 @@ func relayForget(a *cli.App) *cobra.Command {
 		"Remove the stored state of a relay that no server runs any more",
 		cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.RelayKeeper, args []string) error {
-			return s.ForgetRelay(ctx, args[0])
+			return a.Done(s.ForgetRelay(ctx, args[0]), "forgot the relay "+args[0])
 		}),
 	)
 }

@@ -63,8 +63,11 @@ type newSchedule struct {
 	file                  string
 }
 
-func (n *newSchedule) read(a *cli.App, args []string) (s pawl.NewSchedule, err error) {
+func (n *newSchedule) read(a *cli.App, cmd *cobra.Command, args []string) (s pawl.NewSchedule, err error) {
 	if n.file != "" {
+		if err := cli.Alone(cmd, "file"); err != nil {
+			return s, err
+		}
 		list, err := cli.ReadList[pawl.NewSchedule](a, n.file)
 		if err == nil && (len(list) != 1 || len(args) > 0) {
 			err = cli.Invalid("--file contains one whole schedule, with its name")
@@ -98,9 +101,10 @@ func (n *newSchedule) read(a *cli.App, args []string) (s pawl.NewSchedule, err e
 func defining(a *cli.App, use, short string,
 	call func(pawl.ScheduleKeeper, context.Context, pawl.NewSchedule) (pawl.Schedule, error)) *cobra.Command {
 	var n newSchedule
-	cmd := a.Verb(use, short, cobra.MaximumNArgs(1),
+	var cmd *cobra.Command
+	cmd = a.Verb(use, short, cobra.MaximumNArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.ScheduleKeeper, args []string) error {
-			def, err := n.read(a, args)
+			def, err := n.read(a, cmd, args)
 			if err != nil {
 				return err
 			}
@@ -191,6 +195,6 @@ func changed(a *cli.App, use, short string,
 func scheduleDelete(a *cli.App) *cobra.Command {
 	return a.Verb("delete NAME", "Delete a schedule; its tasks stay", cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.ScheduleKeeper, args []string) error {
-			return s.DeleteSchedule(ctx, args[0])
+			return a.Done(s.DeleteSchedule(ctx, args[0]), "deleted the schedule "+args[0])
 		}))
 }

@@ -97,10 +97,10 @@ func (k *keyed) set(t *pawl.NewTask) error {
 	return nil
 }
 
-func (n *newTask) read(a *cli.App) (_ []pawl.NewTask, err error) {
+func (n *newTask) read(a *cli.App, cmd *cobra.Command) (_ []pawl.NewTask, err error) {
 	if n.file != "" {
-		if n.Type != "" {
-			return nil, cli.Invalid("--file contains whole tasks: omit --type")
+		if err := cli.Alone(cmd, "file", "dry-run"); err != nil {
+			return nil, err
 		}
 		return cli.ReadList[pawl.NewTask](a, n.file)
 	}
@@ -148,12 +148,13 @@ func requester(text string) (*pawl.Requester, error) {
 
 func taskCreate(a *cli.App) *cobra.Command {
 	var n newTask
-	cmd := a.Verb(
+	var cmd *cobra.Command
+	cmd = a.Verb(
 		"create --type TYPE [--payload JSON]",
 		"Create a task, or many from a file",
 		cobra.NoArgs,
 		cli.WithCreate(a, func(ctx context.Context, s pawl.TaskMaker, _ []string) error {
-			tasks, err := n.read(a)
+			tasks, err := n.read(a, cmd)
 			if err != nil {
 				return err
 			}
