@@ -88,7 +88,7 @@ var arrows = map[string][]string{
 	"cmd/pawl":               {"cmd/pawl/internal/*"},
 	"cmd/pawl/internal/*":    {"", "cmd/pawl/internal/cli", "internal/terminal"}, // a noun without a row of its own
 	"cmd/pawl/internal/bulk": {"", "cmd/pawl/internal/cli", "cmd/pawl/internal/task"},
-	"cmd/pawl/internal/cli": {"", "access", "access/signin", "client", "engine", "inbound", "mcp", "store/objects", "store/objects/s3",
+	"cmd/pawl/internal/cli": {"", "access", "api", "access/signin", "client", "engine", "inbound", "mcp", "store/objects", "store/objects/s3",
 		"internal/durable", "internal/jsonscan", "internal/nearest", "internal/strictjson", "internal/terminal", "tracing", "internal/gate",
 		"internal/mcpgate", "internal/push"},
 	"cmd/pawl/internal/task": {"", "cmd/pawl/internal/checkpoint", "cmd/pawl/internal/cli", "internal/terminal"},
