@@ -32,7 +32,10 @@ func (e *Engine) Hears() bool {
 }
 
 // AdvanceOwed does one pass of Run's loop that takes owed steps.
-func (e *Engine) AdvanceOwed(ctx context.Context) error { return e.advanceOwed(ctx) }
+func (e *Engine) AdvanceOwed(ctx context.Context) error {
+	e.owed.Store(true) // as the look that finds them does
+	return e.advanceOwed(ctx)
+}
 
 // Peek reads an archive; see sweep.Sweeper.
 func (e *Engine) Peek(ctx context.Context, db store.DB, of string, fn func(context.Context, store.Tx, bool) error) error {

@@ -148,45 +148,51 @@ func TestForksBesideRemovals(t *testing.T) {
 
 // An archived task is forked from each checkpoint up to which it has 32 MiB. Of more, the task has to be restored first.
 func TestForksOfLargeArchivedTasks(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		ctx := t.Context()
-		of := p.Create(pawl.NewTask{Type: "agent"}).ID
-		l := p.Claim()
-		rnd := rand.New(rand.NewPCG(3, 4))
-		var snapshots []string
-		file := need[pawl.Blob](t)(p.Engine.PutBlob(ctx, pawl.BlobUpload{Content: strings.NewReader("a file")}))
-		for range 34 {
-			snapshots = append(snapshots, `{"file":{"$blob":"`+file.Address+`"},"text":"`+text(rnd, 1_000_000)+`"}`)
-			saved(t, p.Engine, l, "", []byte(snapshots[len(snapshots)-1]))
+	for _, which := range pawltest.Databases { // one after the other: each looks at what is in the directory
+		t.Run(string(which), func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir())
+			forksOfALargeArchive(t, pawltest.Open(t, which))
+		})
+	}
+}
+
+func forksOfALargeArchive(t *testing.T, p *pawltest.Pawl) {
+	ctx := t.Context()
+	of := p.Create(pawl.NewTask{Type: "agent"}).ID
+	l := p.Claim()
+	rnd := rand.New(rand.NewPCG(3, 4))
+	var snapshots []string
+	file := need[pawl.Blob](t)(p.Engine.PutBlob(ctx, pawl.BlobUpload{Content: strings.NewReader("a file")}))
+	for range 34 {
+		snapshots = append(snapshots, `{"file":{"$blob":"`+file.Address+`"},"text":"`+text(rnd, 1_000_000)+`"}`)
+		saved(t, p.Engine, l, "", []byte(snapshots[len(snapshots)-1]))
+	}
+	p.Complete(l, "")
+	p.Advance(pawl.DefaultRetainTasks + time.Hour)
+	for range 3 {
+		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+	}
+	_, err := forked(ctx, p.Engine, of, 34)
+	if pawl.CodeOf(err) != pawl.CodeTooLarge || !strings.Contains(err.Error(), "restore the task first") {
+		t.Errorf("a fork of 34 MB of an archived task: %v", err)
+	}
+	task := need[pawl.Task](t)(forked(ctx, p.Engine, of, 2))
+	list := need[pawl.List[pawl.Checkpoint]](t)(p.Engine.ListCheckpoints(ctx,
+		pawl.CheckpointFilter{TaskID: task.ID, Page: pawl.Page{Limit: 9}})).Items
+	if len(list) != 2 || string(list[0].Snapshot) != snapshots[0] || string(list[1].Snapshot) != snapshots[1] {
+		t.Errorf("the fork at 2 has %d checkpoints, or others than were saved", len(list))
+	}
+	refs := typeFixture{T: t, Pawl: p}
+	if n := refs.count("SELECT COUNT(*) FROM pawl.blob_refs"); n != 2 {
+		t.Errorf("%d tasks refer to the file in the snapshots, want the archived one and its fork", n)
+	}
+	ok(t, p.Engine.Peek(ctx, readOnly{p.Engine.DB()}, of, func(ctx context.Context, tx store.Tx, archived bool) error {
+		if _, err := store.GetTask(ctx, tx, pawl.DefaultNamespace, of); err != nil || !archived {
+			t.Errorf("archived: %v, the task: %v", archived, err)
 		}
-		p.Complete(l, "")
-		p.Advance(pawl.DefaultRetainTasks + time.Hour)
-		for range 3 {
-			need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
-		}
-		_, err := forked(ctx, p.Engine, of, 34)
-		if pawl.CodeOf(err) != pawl.CodeTooLarge || !strings.Contains(err.Error(), "restore the task first") {
-			t.Errorf("a fork of 34 MB of an archived task: %v", err)
-		}
-		task := need[pawl.Task](t)(forked(ctx, p.Engine, of, 2))
-		list := need[pawl.List[pawl.Checkpoint]](t)(p.Engine.ListCheckpoints(ctx,
-			pawl.CheckpointFilter{TaskID: task.ID, Page: pawl.Page{Limit: 9}})).Items
-		if len(list) != 2 || string(list[0].Snapshot) != snapshots[0] || string(list[1].Snapshot) != snapshots[1] {
-			t.Errorf("the fork at 2 has %d checkpoints, or others than were saved", len(list))
-		}
-		refs := typeFixture{T: t, Pawl: p}
-		if n := refs.count("SELECT COUNT(*) FROM pawl.blob_refs"); n != 2 {
-			t.Errorf("%d tasks refer to the file in the snapshots, want the archived one and its fork", n)
-		}
-		ok(t, p.Engine.Peek(ctx, readOnly{p.Engine.DB()}, of, func(ctx context.Context, tx store.Tx, archived bool) error {
-			if _, err := store.GetTask(ctx, tx, pawl.DefaultNamespace, of); err != nil || !archived {
-				t.Errorf("archived: %v, the task: %v", archived, err)
-			}
-			leftoversAreRemoved(t, p)
-			return nil
-		}))
-	})
+		leftoversAreRemoved(t, p)
+		return nil
+	}))
 }
 
 // leftoversAreRemoved checks that a sweep removes what a killed process has left, and not what a live one is reading.

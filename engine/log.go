@@ -206,7 +206,7 @@ func (e *Engine) signLoop(ctx context.Context) {
 		var note string
 		var err error
 		now := clock.Now()
-		tried := !now.Before(again) && (e.logGrew(size) || now.Sub(looked) >= seldom)
+		tried := !now.Before(again) && (e.logGrew(size) || now.Sub(looked) >= signAgain)
 		if tried {
 			looked = now
 			note, size, err = e.signLog(ctx, size)

@@ -25,6 +25,7 @@ const (
 	peekLimit = 10 * time.Second // of the statement that asks what falls due
 	often     = 5 * time.Second  // between two looks at what other processes may have left
 	seldom    = 30 * time.Second // between two looks at what peek finds, too
+	signAgain = 10 * time.Second // between two looks for what is to be signed, if nothing tells of it
 )
 
 // Run does the time-driven work until ctx ends or the engine is closed. It sweeps leases

@@ -21,8 +21,8 @@ type hold struct {
 	given    *pawl.NewTask
 }
 
-// holds gives a draft the key that its call asks for.
-func (d *draft) holds(t *pawl.NewTask) error {
+// holds gives a draft the key that its call asks for. stored says that the call was accepted before.
+func (d *draft) holds(t *pawl.NewTask, stored bool) error {
 	key, err := uniqueKey(t)
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func (d *draft) holds(t *pawl.NewTask) error {
 		return pawl.Invalid("/debounce", "is for tasks of one item, and not for types that plan items")
 	}
 	d.hold = &hold{key: key, unique: t.Unique, debounce: t.Debounce, given: t}
-	if d.hold.rewrites() && len(t.Messages) > 0 {
+	if d.hold.rewrites() && len(t.Messages) > 0 && !stored { // a schedule of before may have them
 		return pawl.Invalid("/messages", "are lost where an older task takes the payload: put them into the payload, or send them to the task")
 	}
 	return nil

@@ -29,15 +29,9 @@ func (s *Session) ReserveBudget(_ context.Context, budget string, call pawl.Rese
 	r := s.reserved[budget+" "+call.Key]
 	if r == nil {
 		if call.Amount > b.Remaining {
-			others := b.Reserved
-			for _, r := range s.reserved {
-				if r.budget == budget && r.settled == nil {
-					others -= r.amount
-				}
-			}
 			x := &pawl.Exhausted{Budget: budget, OnExhausted: cmp.Or(b.OnExhausted, pawl.ExhaustedFail), Limit: b.Limit, Remaining: b.Remaining,
-				Reserved: others, PeriodEnd: b.PeriodEnd}
-			if x.OnExhausted == pawl.ExhaustedAsk && call.Amount > b.Remaining+others {
+				Reserved: b.Reserved, PeriodEnd: b.PeriodEnd}
+			if x.OnExhausted == pawl.ExhaustedAsk && call.Amount > b.Remaining+b.Reserved {
 				x.TaskID = "tsk_asks"
 			}
 			x.SignalKey = pawl.BudgetSignalKey(budget, b.UpdatedAt, x.TaskID)

@@ -28,7 +28,7 @@ WHERE task_id = $1
 -- A check that fails again, or complains after it failed, leaves the time of the first one.
 -- name: checked
 UPDATE pawl.task_counters
-SET ready_for_approval = $2, error = $3, decide_by = CASE WHEN CAST($2 AS SMALLINT) = 0 AND error IS NOT NULL THEN decide_by ELSE $4 END, todo = $5, updated_at = $6
+SET ready_for_approval = $2, error = $3, decide_by = CASE WHEN CAST($2 AS SMALLINT) = 0 AND error IS NOT NULL THEN COALESCE(decide_by, $4) ELSE $4 END, todo = $5, updated_at = $6
 WHERE task_id = $1
 
 -- Not of an open task without an open item, or with an item that failed with a dependency and can run: see "left open".

@@ -17,16 +17,17 @@ FROM (
   ORDER BY items DESC, q.type, p.failure
   LIMIT $4) g
 
--- Tasks that failed when they were planned or applied, and not by an item, the newest ones in each state.
+-- Tasks that failed when they were planned or applied, and not by an item, the newest ones in each state. Those that an
+-- item failed may be very many, also of other namespaces: of these, too, the newest are read.
 -- name: tasks
 SELECT x.id, x.type, x.state, x.at, x.error
 FROM (
   SELECT *
   FROM (
     SELECT t.id, t.type, k.state, COALESCE(k.completed_at, k.updated_at) AS at, k.error
-    FROM pawl.task_counters k
+    FROM (SELECT * FROM pawl.task_counters WHERE state = 'failed' ORDER BY task_id DESC LIMIT 100000) k
     JOIN pawl.tasks t ON t.id = k.task_id
-    WHERE k.state = 'failed' AND k.namespace = $1 AND k.failed_in IS NOT NULL AND k.error IS NOT NULL AND ($2 = '[]' OR t.type IN @list($2))
+    WHERE k.namespace = $1 AND k.failed_in IS NOT NULL AND k.error IS NOT NULL AND ($2 = '[]' OR t.type IN @list($2))
       AND NOT EXISTS (
         SELECT 1 FROM pawl.all_items w
         JOIN pawl.parked_items p ON p.item_id = w.id
@@ -37,9 +38,9 @@ FROM (
   SELECT *
   FROM (
     SELECT t.id, t.type, k.state, COALESCE(k.completed_at, k.updated_at) AS at, k.error
-    FROM pawl.task_counters k
+    FROM (SELECT * FROM pawl.task_counters WHERE state = 'dead_lettered' ORDER BY task_id DESC LIMIT 100000) k
     JOIN pawl.tasks t ON t.id = k.task_id
-    WHERE k.state = 'dead_lettered' AND k.namespace = $1 AND k.failed_in IS NOT NULL AND k.error IS NOT NULL AND ($2 = '[]' OR t.type IN @list($2))
+    WHERE k.namespace = $1 AND k.failed_in IS NOT NULL AND k.error IS NOT NULL AND ($2 = '[]' OR t.type IN @list($2))
       AND NOT EXISTS (
         SELECT 1 FROM pawl.all_items w
         JOIN pawl.parked_items p ON p.item_id = w.id

@@ -65,8 +65,8 @@ func (r *Restorer) insertPart(ctx context.Context, read rowsRead) error {
 	if read.table == "tasks" {
 		p.task = read
 	}
-	state := read.table == "parked_items" || read.table == "finished_items"
-	if slices.Contains(madeLate, read.table) || state && p.task.value("solo") == int64(1) {
+	parked := read.table == "parked_items" && p.task.value("solo") == int64(1) // the log needs the row of an item that has ended
+	if parked || slices.Contains(madeLate, read.table) {
 		p.late = append(p.late, read)
 		return nil
 	}

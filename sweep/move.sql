@@ -27,6 +27,7 @@ SELECT r.item_id, @namespace_of(r.queue_id), r.task_id, 0, 1
 FROM pawl.parked_items r
 WHERE r.state = @state(failed) AND r.left_by = 'dependency' AND r.item_id > $1
   AND NOT EXISTS (SELECT 1 FROM pawl.task_counters k WHERE k.task_id = r.task_id AND k.state IN @tasks(ended))
+  AND NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = r.task_id AND t.namespace = '*') -- it is being restored
   AND EXISTS (SELECT 1 FROM pawl.item_deps d JOIN pawl.finished_items e ON e.item_id = d.needs_id WHERE d.item_id = r.item_id AND e.state <> @state(completed))
 ORDER BY r.item_id
 LIMIT $2
@@ -36,6 +37,7 @@ SELECT r.item_id, @namespace_of(r.queue_id), r.task_id, 0, 0
 FROM pawl.parked_items r
 WHERE r.state = @state(failed) AND r.left_by = 'dependency' AND r.item_id > $1
   AND NOT EXISTS (SELECT 1 FROM pawl.task_counters k WHERE k.task_id = r.task_id AND k.state IN @tasks(ended))
+  AND NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = r.task_id AND t.namespace = '*') -- it is being restored
   AND NOT EXISTS (
     SELECT 1 FROM pawl.item_deps d
     WHERE d.item_id = r.item_id

@@ -21,21 +21,27 @@ func createLargeTask(h *fixture) (id string, rows []string) {
 	task := createFullTask(h, make([]pawl.NewItem, 200)...)
 	h.complete(h.claim(199)...) // with one that waited for them
 	h.complete(h.claim(1)...)
+	return task.ID, h.retireLarge(task.ID)
+}
+
+// retireLarge archives a task with more than is restored at once. It returns its rows.
+func (h *fixture) retireLarge(id string) (rows []string) {
+	h.Helper()
 	random := make([]byte, 12<<10)
 	for range 30 {
 		for i := range random {
 			random[i] = byte(rand.Uint32())
 		}
 		h.exec("INSERT INTO pawl.provenances (id, namespace, task_id, verb, extra, created_at) VALUES ($1, 'default', $2, 'create', $3, 5)",
-			h.NewID("prv"), task.ID, `"`+hex.EncodeToString(random)+`"`)
+			h.NewID("prv"), id, `"`+hex.EncodeToString(random)+`"`)
 	}
 	h.pass() // its events get leaves
-	rows = h.dump(task.ID)
-	h.OK(h.Retire(h.Context(), task.ID))
-	if bytes := h.archive(task.ID).Bytes; bytes < 300<<10 {
+	rows = h.dump(id)
+	h.OK(h.Retire(h.Context(), id))
+	if bytes := h.archive(id).Bytes; bytes < 300<<10 {
 		h.Fatalf("the archive has %d bytes", bytes)
 	}
-	return task.ID, rows
+	return rows
 }
 
 func (h *fixture) sound(when string) {
@@ -153,5 +159,51 @@ func TestALargeArchiveThatCannotBeRestored(t *testing.T) {
 		}
 		h.exec("DELETE FROM pawl.message_chunks")
 		h.OK(h.Restore(h.Context(), "default", id))
+	})
+}
+
+// The log knows the result of the only item of a task, which is in the row of the item.
+func TestALargeArchiveOfOneItem(t *testing.T) {
+	eachNew(t, func(h *fixture) {
+		id := h.Create(pawl.NewTask{Type: "a"}).ID
+		h.complete(h.claim(1)...)
+		before := h.retireLarge(id)
+		if err := h.server(&crashingDB{DB: h.DB, left: 4}).Restore(h.Context(), "default", id); !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		h.deadRestore(id)
+		h.Advance(31 * time.Second)
+		h.pass()
+		h.OK(h.Restore(h.Context(), "default", id))
+		h.same(h.dump(id), before, "the rows")
+		h.sound("in the end")
+	})
+}
+
+// An item that failed with a dependency is not looked at while its task is being restored: the pass would not end.
+func TestDependentsOfARestoreInParts(t *testing.T) {
+	eachNew(t, func(h *fixture) {
+		_, err := h.Service.PutTypes(h.Context(), []pawl.Type{{Name: "i", OnItemFailure: pawl.FailureIgnore, MaxAttempts: 1}})
+		h.OK(err)
+		task := h.Create(pawl.NewTask{Type: "i", Items: []pawl.NewItem{{Key: "done"}, {Key: "fails"}, {Key: "cancelled"},
+			{Key: "both", After: []string{"fails", "cancelled"}}}})
+		ls := h.claim(3)
+		h.complete(ls[0])
+		h.fail(ls[1])
+		h.pass()
+		_, err = h.Service.CancelTasks(h.Context(), []pawl.TaskCall{{TaskID: task.ID, ItemIDs: []string{ls[2].ID}}})
+		h.OK(err)
+		if n := h.count("SELECT COUNT(*) FROM pawl.parked_items WHERE left_by = 'dependency'"); n != 1 {
+			t.Fatalf("%d items failed with a dependency", n)
+		}
+		h.retireLarge(task.ID)
+		for left := range 12 {
+			if h.server(&crashingDB{DB: h.DB, left: left}).Restore(h.Context(), "default", task.ID) == nil {
+				return
+			}
+			h.pass()
+			h.Advance(31 * time.Second)
+			h.pass()
+		}
 	})
 }

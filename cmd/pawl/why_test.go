@@ -168,7 +168,7 @@ var whyCases = []whyCase{
 	}, pawl.WhyEnded, true},
 	{pawl.WhyNeedsApproval, "its checks have not passed: check_failed: one page is too few", func(w *whyFixture) string {
 		return w.decided(pawl.NewTask{Title: "thin"}, pawl.Apply{}, false)
-	}, pawl.BlockedByNoWorker, false},
+	}, pawl.BlockedByNoWorker, true},
 	{pawl.WhyFailed, "Its task failed when it was applied: apply_failed: the disk is full", func(w *whyFixture) string {
 		return w.decided(pawl.NewTask{Title: "full"}, pawl.Apply{Mode: pawl.ApplyGo}, true)
 	}, pawl.BlockedByDependency, true}, // the process of the command has no hook, and leaves the task to one that has it

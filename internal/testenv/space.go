@@ -26,12 +26,12 @@ type share struct {
 }
 
 // places are where a run of tests puts its files. Each commit of SQLite waits for its disk, and thousands of tests would
-// wait for one disk: so the files of tests and servers are in memory if that is possible. What Go builds is on the disk.
+// wait for one disk: so the files of tests and servers are in memory if that is possible, with what Go builds beside them.
 type places struct{ tests, builds string }
 
 // placesOf returns the directories below which a run makes its own, without what killed runs left there.
 func placesOf() places {
-	builds := cmp.Or(os.Getenv("GOTMPDIR"), os.TempDir())
+	builds := cmp.Or(os.Getenv("GOTMPDIR"), testserver.MemoryDir(), os.TempDir()) // testing.T.TempDir is in it, too
 	testserver.RemoveOld(builds) // before what is free is asked
 	return places{tests: cmp.Or(testserver.MemoryDir(), os.TempDir()), builds: builds}
 }
@@ -52,12 +52,13 @@ func (p places) tooFull(all bool) string {
 
 // make makes the directories of this run, and adds them to env. leave removes them.
 func (p places) make(env []string) (of places, with []string, leave func(), err error) {
-	var errs [2]error
+	var errs [3]error
 	if of.tests, errs[0] = testserver.Scratch(p.tests); p.builds == p.tests {
 		of.builds = of.tests
 	} else {
 		of.builds, errs[1] = testserver.Scratch(p.builds)
 	}
+	errs[2] = os.Chmod(of.tests, 0o711) // servers of another account have their directories below it
 	leave = func() {
 		if err := errors.Join(os.RemoveAll(of.tests), os.RemoveAll(of.builds)); err != nil {
 			note("%v", err)

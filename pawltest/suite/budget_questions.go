@@ -30,15 +30,19 @@ var budgetQuestions = noun{"budget questions", []promise{
 		w.budgetIs(101, 0, 0)
 		w.reserve(w.claim("w"), 101, "k")
 	}},
-	{"what an item has reserved itself does not keep a person from being asked", func(w *fixture) {
+	{"what an item that came back has reserved itself does not keep a person from being asked", func(w *fixture) {
 		w.putBudget(pawl.NewBudget{Limit: 100, OnExhausted: "ask"})
-		for range 2 {
-			w.oneItem()
-		}
+		w.oneItem()
 		l := w.claim("w")
 		w.reserve(l, 60, "a")
 		x := w.exhausted(w.tryReserve(l, 50, "b"))
+		w.same([]any{x.TaskID, x.Remaining, x.Reserved}, []any{"", int64(40), int64(60)}, "refusal")
+		w.release(l)
+		l = w.claim("w")
+		w.reserve(l, 60, "a")
+		x = w.exhausted(w.tryReserve(l, 50, "b"))
 		w.same([]any{x.TaskID != "", x.Remaining, x.Reserved}, []any{true, int64(40), int64(0)}, "refusal")
+		w.oneItem()
 		other := w.claim("v")
 		x = w.exhausted(w.tryReserve(other, 50, "b"))
 		w.same([]any{x.TaskID, x.Remaining, x.Reserved}, []any{"", int64(40), int64(60)}, "refusal of another item")

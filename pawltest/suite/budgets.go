@@ -98,7 +98,7 @@ var budgets = noun{"budgets", []promise{
 		l := w.claim("w")
 		r := w.reserve(l, 60, "1")
 		x := w.exhausted(w.tryReserve(l, 41, "2"))
-		w.same([]any{x.Budget, x.OnExhausted, x.Limit, x.Remaining, x.Reserved}, []any{"b", "ask", int64(100), int64(40), int64(0)}, "refusal")
+		w.same([]any{x.Budget, x.OnExhausted, x.Limit, x.Remaining, x.Reserved}, []any{"b", "ask", int64(100), int64(40), int64(60)}, "refusal")
 		w.timeIs(x.PeriodEnd, w.now().Truncate(24*time.Hour).Add(24*time.Hour), "end of the period")
 		w.budgetIs(100, 0, 60)
 		w.reserve(l, 40, "2")

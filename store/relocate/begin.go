@@ -64,6 +64,11 @@ func (m *mover) begin(ctx context.Context) error {
 			return err
 		}
 	}
+	if m.source.Step == Copying { // again, also if the move goes on: from now on a restore knows of it
+		if err := m.notRestoring(ctx); err != nil {
+			return err
+		}
+	}
 	m.Step("source")
 	m.result.ID, m.result.Namespace, m.result.Rows = m.target.ID, m.Namespace, map[string]int64{}
 	return nil
@@ -295,8 +300,5 @@ func (m *mover) beginSource(ctx context.Context) error {
 		}
 		return put(ctx, tx, &m.source)
 	})
-	if err != nil {
-		return err
-	}
-	return m.notRestoring(ctx) // again: from now on a restore knows of the move
+	return err
 }

@@ -13,8 +13,8 @@ import (
 
 // askPerson asks a person for a locked item whose reservation was refused, if the budget says
 // so, and adds that to the refusal. All items that wait for a budget ask by one task, whose id it returns if it
-// is new. No person is asked while the amount fits as soon as others settle. What the item has reserved itself does not
-// come back while it waits.
+// is new. No person is asked while the amount fits as soon as others settle. From its second attempt on, an item
+// does not wait for what it has reserved itself.
 func (r *Budgets) askPerson(ctx context.Context, tx store.Tx, g *store.LockedItem, call *pawl.ReserveCall,
 	refusal error) (opened string, err error) {
 	var e *pawl.Error

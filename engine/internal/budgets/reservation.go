@@ -165,8 +165,12 @@ func takeOver(ctx context.Context, tx store.Tx, g *store.LockedItem, id, agent, 
 	return err
 }
 
-// own is what the locked item has reserved under other keys and not settled.
+// own is what the locked item has reserved under other keys and not settled. In its first attempt, parallel calls of the item
+// may settle as soon as those of others. Where losses are returned, it comes back while the item waits.
 func (b *Row) own(ctx context.Context, tx store.Tx, g *store.LockedItem, key string) (amount int64, err error) {
+	if g.Attempt <= 1 || b.OnLost == pawl.LostReturn {
+		return 0, nil
+	}
 	_, err = store.Row(ctx, tx, []any{&amount}, texts["reserved under other keys"], b.ID, store.ItemID(g.ItemID), key, b.PeriodNumber)
 	return amount, err
 }

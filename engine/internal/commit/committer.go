@@ -208,10 +208,10 @@ func (c *Committer[Row, Ans]) flushesFor(req *request[Row, Ans]) int {
 }
 
 // lead flushes the next group. A request that is alone in it runs in its caller's goroutine, and for at most graceTime after
-// the end of ctx. Other groups, and those that follow, have a goroutine of their own.
+// the end of ctx. Other groups, those that follow, and what is undone when its caller has gone have a goroutine of their own.
 func (c *Committer[Row, Ans]) lead(ctx context.Context, req *request[Row, Ans]) {
 	group := c.nextBatch()
-	if !c.options.Ungrouped && len(group) == 1 && group[0] == req {
+	if !c.options.Ungrouped && c.options.Orphaned == nil && len(group) == 1 && group[0] == req {
 		c.runHere(ctx, req, group)
 		group = c.nextBatch()
 	}
@@ -233,10 +233,6 @@ func (c *Committer[Row, Ans]) runHere(ctx context.Context, req *request[Row, Ans
 			err = unknown(ctx)
 		}
 		c.tried(req.ctx, group, err)
-		if err == nil && ctx.Err() != nil && c.options.Orphaned != nil && len(req.out) > 0 {
-			c.orphan(req.ctx, req)
-			req.out, req.err = nil, ctx.Err()
-		}
 	}
 	c.answer(req.ctx, group, false)
 }

@@ -187,7 +187,7 @@ func (r *Schedules) restSome(ctx context.Context, round []*candidate) (others []
 
 // lockCandidates locks the schedules of candidates. It returns those that no other call has
 // changed or locked, and the unfinished tasks of schedules.
-func lockCandidates(ctx context.Context, tx store.Tx, round []*candidate, now int64) (held []*candidate, open map[string][]string,
+func lockCandidates(ctx context.Context, tx store.Tx, round []*candidate, now int64) (held []*candidate, open map[string][]openTask,
 	err error) {
 	ids, of := make([]string, len(round)), map[string]*candidate{}
 	for i, c := range round {
@@ -252,7 +252,12 @@ func fireIn(ctx context.Context, k *kernel.Kernel, c *candidate) (ok bool, err e
 			return err
 		}
 		held, tasks, err := lockCandidates(ctx, w.Tx, []*candidate{c}, at)
-		ok, open = len(held) == 1, tasks[c.row.ID]
+		ok = len(held) == 1
+		for _, t := range tasks[c.row.ID] {
+			if !t.found || !c.replaces() { // what the schedule did not make is not replaced
+				open = append(open, t.id)
+			}
+		}
 		return err
 	})
 	if err != nil || !ok {

@@ -69,23 +69,30 @@ func queuedTicks(ctx context.Context, tx store.Tx, ids []string) (map[string]int
 	}, texts["queued firings"], store.List(ids))
 }
 
+// openTask is an unfinished task that ticks wait for. found says that a tick did not make it.
+type openTask struct {
+	id    string
+	found bool
+}
+
 // openTasks returns the unfinished tasks of some schedules, which are locked. Firings whose
 // task has ended, failed or is removed are closed.
-func openTasks(ctx context.Context, tx store.Tx, ids []string) (map[string][]string, error) {
-	out := map[string][]string{}
+func openTasks(ctx context.Context, tx store.Tx, ids []string) (map[string][]openTask, error) {
+	out := map[string][]openTask{}
 	var closed [][]any
 	err := store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var id, task string
 		var tick int64
 		var state store.Text
-		if err := rows.Scan(&id, &tick, (*store.TaskID)(&task), &state); err != nil {
+		var outcome pawl.FiringOutcome
+		if err := rows.Scan(&id, &tick, (*store.TaskID)(&task), &state, &outcome); err != nil {
 			return err
 		}
 		switch s := pawl.TaskState(state); {
 		case s == "" || s.Ended() || s == pawl.TaskFailed || s == pawl.TaskDeadLettered:
 			closed = append(closed, []any{id, tick})
 		default:
-			out[id] = append(out[id], task)
+			out[id] = append(out[id], openTask{task, outcome == pawl.FiringDeduplicated})
 		}
 		return nil
 	}, texts["open firings"], store.List(ids))

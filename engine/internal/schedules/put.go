@@ -89,7 +89,7 @@ func (r *Schedules) redefine(ctx context.Context, w *kernel.Write, row, with *Ro
 		return err
 	}
 	if old.Overlap == pawl.OverlapAllow && s.Overlap != pawl.OverlapAllow {
-		if _, err := w.Tx.Exec(ctx, texts["open firings again"], row.ID); err != nil {
+		if _, err := w.Tx.Exec(ctx, texts["open firings again"], row.ID, pawl.MaxQueuedFirings); err != nil {
 			return err
 		}
 	}

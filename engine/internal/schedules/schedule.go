@@ -370,7 +370,6 @@ func createOf(ctx context.Context, k *kernel.Kernel, row *Row, d *pawl.NewSchedu
 	f.TaskID, f.Outcome = rs[0].Value.ID, pawl.FiringCreated
 	if rs[0].Value.Deduplicated {
 		f.Outcome = pawl.FiringDeduplicated
-		f.Open = f.Open && d.Overlap != pawl.OverlapReplace // the next tick may not cancel what the schedule did not make
 	}
 	return nil
 }

@@ -50,12 +50,17 @@ UPDATE pawl.firings
 SET open = 0
 WHERE schedule_id = $1 AND open = 1
 
--- Firings are not kept open while ticks pay no regard to earlier tasks.
+-- Firings are not kept open while ticks pay no regard to earlier tasks. Then there may be very many.
 -- name: open firings again
 UPDATE pawl.firings
 SET open = 1
-WHERE schedule_id = $1 AND outcome = 'created' AND open = 0
-  AND EXISTS (SELECT 1 FROM pawl.task_rows t WHERE t.id = pawl.firings.task_id AND t.completed_at IS NULL)
+WHERE schedule_id = $1 AND tick IN (
+  SELECT f.tick
+  FROM pawl.firings f
+  JOIN pawl.task_rows t ON t.id = f.task_id
+  WHERE f.schedule_id = $1 AND f.outcome = 'created' AND f.open = 0 AND t.completed_at IS NULL
+  ORDER BY f.tick DESC
+  LIMIT $2)
 
 -- The oldest queued tick of each schedule.
 -- name: queued firings
@@ -65,7 +70,7 @@ WHERE f.schedule_id @among($1) AND f.outcome = 'queued'
 GROUP BY f.schedule_id
 
 -- name: open firings
-SELECT f.schedule_id, f.tick, f.task_id, (SELECT t.state FROM pawl.task_rows t WHERE t.id = f.task_id)
+SELECT f.schedule_id, f.tick, f.task_id, (SELECT t.state FROM pawl.task_rows t WHERE t.id = f.task_id), f.outcome
 FROM pawl.firings f
 WHERE f.schedule_id @among($1) AND f.open = 1
 ORDER BY f.schedule_id, f.tick
