@@ -65,7 +65,7 @@ var actorColumns = map[string]map[string]string{
 var queued = map[string]string{
 	"items":          "@queue($2, $4)",
 	"parked_items":   "@queue($2, $4)",
-	"finished_items": "(SELECT w.queue_id FROM pawl.all_items w WHERE w.id = $1 AND w.namespace = $2)",
+	"finished_items": "(SELECT w.queue_id FROM pawl.all_items w WHERE w.id = $1 AND w.namespace IN ($2, '*'))",
 }
 
 // insertion returns the statement that inserts an archived row of a table.

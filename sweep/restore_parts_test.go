@@ -168,8 +168,8 @@ func TestALargeArchiveOfOneItem(t *testing.T) {
 		id := h.Create(pawl.NewTask{Type: "a"}).ID
 		h.complete(h.claim(1)...)
 		before := h.retireLarge(id)
-		if err := h.server(&crashingDB{DB: h.DB, left: 4}).Restore(h.Context(), "default", id); !errors.Is(err, errCrash) {
-			t.Fatal(err)
+		if err := h.server(&crashingDB{DB: h.DB, left: 2}).Restore(h.Context(), "default", id); !errors.Is(err, errCrash) {
+			h.Fatal(err)
 		}
 		h.deadRestore(id)
 		h.Advance(31 * time.Second)
@@ -194,7 +194,7 @@ func TestDependentsOfARestoreInParts(t *testing.T) {
 		_, err = h.Service.CancelTasks(h.Context(), []pawl.TaskCall{{TaskID: task.ID, ItemIDs: []string{ls[2].ID}}})
 		h.OK(err)
 		if n := h.count("SELECT COUNT(*) FROM pawl.parked_items WHERE left_by = 'dependency'"); n != 1 {
-			t.Fatalf("%d items failed with a dependency", n)
+			h.Fatalf("%d items failed with a dependency", n)
 		}
 		h.retireLarge(task.ID)
 		for left := range 12 {

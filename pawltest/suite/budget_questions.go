@@ -41,7 +41,7 @@ var budgetQuestions = noun{"budget questions", []promise{
 		l = w.claim("w")
 		w.reserve(l, 60, "a")
 		x = w.exhausted(w.tryReserve(l, 50, "b"))
-		w.same([]any{x.TaskID != "", x.Remaining, x.Reserved}, []any{true, int64(40), int64(0)}, "refusal")
+		w.same([]any{x.TaskID != "", x.Remaining, x.Reserved}, []any{true, int64(40), int64(60)}, "refusal")
 		w.oneItem()
 		other := w.claim("v")
 		x = w.exhausted(w.tryReserve(other, 50, "b"))

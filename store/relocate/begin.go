@@ -64,21 +64,19 @@ func (m *mover) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	if m.source.Step == Copying { // again, also if the move goes on: from now on a restore knows of it
-		if err := m.notRestoring(ctx); err != nil {
-			return err
-		}
-	}
 	m.Step("source")
 	m.result.ID, m.result.Namespace, m.result.Rows = m.target.ID, m.Namespace, map[string]int64{}
-	return nil
+	return m.notRestoring(ctx) // again, also if the move goes on: from now on a restore knows of it
 }
 
 // notRestoring refuses to move a namespace while a task of it is being restored in parts: its row is of no namespace.
 func (m *mover) notRestoring(ctx context.Context) error {
+	if m.Namespace == "" || m.source.ID != "" && m.source.Step != Copying {
+		return nil
+	}
 	return m.from.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		task, err := store.Restoring(ctx, tx, m.Namespace)
-		if err == nil && task != "" && m.Namespace != "" {
+		if err == nil && task != "" {
 			err = conflict("task %s is being restored from its archive: run the move again when it is there", task)
 		}
 		return err

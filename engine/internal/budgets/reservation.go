@@ -101,7 +101,7 @@ func Reserve(ctx context.Context, tx store.Tx, g *store.LockedItem, id, name str
 			return out, errMoreLost, nil
 		}
 		if reclaimed {
-			exhausted, err = b.exhausted(ctx, tx, g, c)
+			exhausted, err = b.exhausted(ctx, tx, c)
 			return out, exhausted, err
 		}
 		if others, err = b.reclaim(ctx, tx, now); err != nil {
@@ -176,11 +176,7 @@ func (b *Row) own(ctx context.Context, tx store.Tx, g *store.LockedItem, key str
 }
 
 // exhausted returns the refusal of a call.
-func (b *Row) exhausted(ctx context.Context, tx store.Tx, g *store.LockedItem, c *pawl.ReserveCall) (refusal, err error) {
-	own, err := b.own(ctx, tx, g, c.Key)
-	if err != nil {
-		return nil, err
-	}
+func (b *Row) exhausted(ctx context.Context, tx store.Tx, c *pawl.ReserveCall) (refusal, err error) {
 	var charged int64
 	if _, err := store.Row(ctx, tx, []any{&charged}, texts["charged for lost reservations"], b.ID, b.PeriodNumber); err != nil {
 		return nil, err
@@ -191,7 +187,7 @@ func (b *Row) exhausted(ctx context.Context, tx store.Tx, g *store.LockedItem, c
 	}
 	return &pawl.Error{Code: pawl.CodeBudgetExhausted, Op: "reserve", Message: message,
 		Exhausted: &pawl.Exhausted{Budget: b.Name, OnExhausted: b.OnExhausted, Limit: b.Limit, Remaining: b.Remaining(),
-			Reserved: b.Reserved - own + charged, PeriodEnd: store.StampOf(b.End),
+			Reserved: b.Reserved + charged, PeriodEnd: store.StampOf(b.End),
 			SignalKey: pawl.BudgetSignalKey(b.Name, store.Stamp(b.ChangedAt), "")}}, nil
 }
 
