@@ -32,7 +32,7 @@ type places struct{ tests, builds string }
 // placesOf returns the directories below which a run makes its own, without what killed runs left there.
 func placesOf() places {
 	builds := cmp.Or(os.Getenv("GOTMPDIR"), testserver.MemoryDir(), os.TempDir()) // testing.T.TempDir is in it, too
-	testserver.RemoveOld(builds) // before what is free is asked
+	testserver.RemoveOld(builds)                                                  // before what is free is asked
 	return places{tests: cmp.Or(testserver.MemoryDir(), os.TempDir()), builds: builds}
 }
 
