@@ -57,7 +57,7 @@ type Problem struct {
 	OnExhausted string     `json:"on_exhausted,omitempty"` // what the worker does then: fail, suspend, ask
 	Limit       *int64     `json:"limit,omitempty"`        // of the budget
 	Remaining   *int64     `json:"remaining,omitempty"`
-	Reserved    *int64     `json:"reserved,omitempty"`   // by attempts that have not settled yet, without the item's own under other keys
+	Reserved    *int64     `json:"reserved,omitempty"`   // by attempts that have not settled yet
 	PeriodEnd   *time.Time `json:"period_end,omitempty"` // absent = the budget has no periods
 	SignalKey   string     `json:"signal_key,omitempty"` // of the signal pawl.budget, which is sent when the budget is changed
 }

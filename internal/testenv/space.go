@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-work/pawl/internal/testserver"
 )
 
-// What a run of all packages takes at its peak, measured on two processors from an empty cache of builds, and half as much again.
+// Estimates of what a run of all packages takes at its peak, from an empty cache of builds.
 const (
 	testsBytes, testsFiles   = 2 << 30, 30_000
 	buildsBytes, buildsFiles = 1 << 30, 10_000
