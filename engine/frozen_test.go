@@ -90,7 +90,11 @@ func TestAFrozenDatabase(t *testing.T) {
 					break
 				}
 			}
-			proxy.Freeze()
+			freeze := proxy.Freeze
+			if elsewhere { // the other address is of the same server: locks of before would be left there
+				freeze = proxy.Lose
+			}
+			freeze()
 			frozen := clock.Now()
 			var calls sync.WaitGroup
 			for what, call := range map[string]func() error{

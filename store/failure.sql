@@ -25,7 +25,7 @@ FROM (
   SELECT *
   FROM (
     SELECT t.id, t.type, k.state, COALESCE(k.completed_at, k.updated_at) AS at, k.error
-    FROM (SELECT * FROM pawl.task_counters WHERE state = 'failed' ORDER BY task_id DESC LIMIT 100000) k
+    FROM (SELECT * FROM pawl.task_counters WHERE state = 'failed' ORDER BY task_id DESC LIMIT $4) k
     JOIN pawl.tasks t ON t.id = k.task_id
     WHERE k.namespace = $1 AND k.failed_in IS NOT NULL AND k.error IS NOT NULL AND ($2 = '[]' OR t.type IN @list($2))
       AND NOT EXISTS (
@@ -38,7 +38,7 @@ FROM (
   SELECT *
   FROM (
     SELECT t.id, t.type, k.state, COALESCE(k.completed_at, k.updated_at) AS at, k.error
-    FROM (SELECT * FROM pawl.task_counters WHERE state = 'dead_lettered' ORDER BY task_id DESC LIMIT 100000) k
+    FROM (SELECT * FROM pawl.task_counters WHERE state = 'dead_lettered' ORDER BY task_id DESC LIMIT $4) k
     JOIN pawl.tasks t ON t.id = k.task_id
     WHERE k.namespace = $1 AND k.failed_in IS NOT NULL AND k.error IS NOT NULL AND ($2 = '[]' OR t.type IN @list($2))
       AND NOT EXISTS (

@@ -7,9 +7,13 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// maxFailedTasks is how many of the newest failed tasks of a namespace, and of the newest dead-lettered ones, are looked at for
-// the list of groups of failures.
-const maxFailedTasks = 10_000
+const (
+	// maxFailedTasks is how many of the newest failed tasks of a namespace, and of the newest dead-lettered ones, a list of
+	// groups of failures counts.
+	maxFailedTasks = 10_000
+	// maxFailedTasksRead is how many of the newest failed tasks of all namespaces, and of the dead-lettered ones, it reads for them.
+	maxFailedTasksRead = 100_000
+)
 
 // failedTask is a task that failed without an item: a hook could not apply it.
 type failedTask struct {
@@ -62,7 +66,7 @@ func addFailedTasks(ctx context.Context, tx Tx, namespace string, types, states 
 		if after := at.Compare(g.LastAt); after > 0 || after == 0 && t.id > g.TaskID {
 			g.LastAt, g.TaskID = at, t.id
 		}
-	}, "tasks", namespace, List(types), maxFailedTasks)
+	}, "tasks", namespace, List(types), maxFailedTasks, maxFailedTasksRead)
 }
 
 // isOfItems reports whether an item belongs to a group of failures. No task is in such a group without an item.

@@ -18,8 +18,15 @@ type Proxy struct {
 	changed  *sync.Cond
 	frozen   bool
 	closed   bool
-	open     map[net.Conn]bool
+	open     map[net.Conn]side
 }
+
+type side string
+
+const (
+	ofClient side = "client"
+	ofServer side = "server"
+)
 
 // NewProxy starts a proxy for the server at an address. The caller closes it.
 func NewProxy(ctx context.Context, to string) (*Proxy, error) {
@@ -27,14 +34,27 @@ func NewProxy(ctx context.Context, to string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{Addr: l.Addr().String(), to: to, listener: l, open: map[net.Conn]bool{}}
+	p := &Proxy{Addr: l.Addr().String(), to: to, listener: l, open: map[net.Conn]side{}}
 	p.changed = sync.NewCond(&p.mu)
 	p.work.Go(p.accept)
 	return p, nil
 }
 
-// Freeze stops all traffic.
+// Freeze stops all traffic. The server keeps the transactions that are open, with their locks.
 func (p *Proxy) Freeze() { p.set(func() { p.frozen = true }) }
+
+// Lose is Freeze, and the server ends its connections, which clients do not learn: their transactions are gone, as those of
+// a server that another one has replaced.
+func (p *Proxy) Lose() {
+	p.set(func() {
+		p.frozen = true
+		for c, of := range p.open {
+			if of == ofServer {
+				_ = c.Close()
+			}
+		}
+	})
+}
 
 // Redirect ends the open connections. New ones are forwarded to another address.
 func (p *Proxy) Redirect(to string) {
@@ -77,7 +97,7 @@ func (p *Proxy) accept() {
 		}
 		p.work.Go(func() {
 			defer p.drop(in)
-			if !p.keep(in) || !p.pass() {
+			if !p.keep(in, ofClient) || !p.pass() {
 				return
 			}
 			out, err := net.Dial("tcp", p.target())
@@ -85,7 +105,7 @@ func (p *Proxy) accept() {
 				return
 			}
 			defer p.drop(out)
-			if !p.keep(out) {
+			if !p.keep(out, ofServer) {
 				return
 			}
 			p.work.Go(func() { p.copy(out, in) })
@@ -101,9 +121,10 @@ func (p *Proxy) copy(to, from net.Conn) {
 	b := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(b)
-		if n > 0 && p.pass() {
-			_, _ = to.Write(b[:n]) // the next read fails too
+		if !p.pass() {
+			return
 		}
+		_, _ = to.Write(b[:n]) // the next read fails too
 		if err != nil {
 			return
 		}
@@ -126,10 +147,10 @@ func (p *Proxy) target() string {
 	return p.to
 }
 
-func (p *Proxy) keep(c net.Conn) bool {
+func (p *Proxy) keep(c net.Conn, of side) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.open[c] = true
+	p.open[c] = of
 	return !p.closed
 }
 
