@@ -5,14 +5,6 @@ import (
 	"time"
 )
 
-// ReservedPrefix begins the names of types that Pawl itself makes tasks of. Callers cannot
-// create tasks of these types, register them or set limits of their queues.
-const ReservedPrefix = "pawl."
-
-// TypeBulk is the type of the tasks that stand for bulk calls. Engines carry them out; no
-// worker can claim them.
-const TypeBulk = ReservedPrefix + "bulk"
-
 // The verbs of a BulkCall.
 const (
 	BulkRetry  = "retry"

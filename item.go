@@ -52,19 +52,32 @@ type Item struct {
 	Repeated bool `json:"repeated,omitempty"`
 }
 
-// The kinds of items. Plan and apply items are claimed only by naming their type.
 const (
+	// The kinds of items. Plan and apply items are claimed only by naming their type.
 	KindWork  = "work"
 	KindPlan  = "plan"
 	KindApply = "apply"
-)
 
-// The codes of failures that no worker reports.
-const (
-	FailedByDeadline        = "deadline"          // its deadline passed
-	FailedByStartToClose    = "start_to_close"    // an attempt took longer than start_to_close_seconds
-	FailedByScheduleToStart = "schedule_to_start" // no worker claimed it within schedule_to_start_seconds
-	FailedByChild           = "child_failed"      // it waited for children, and too many of them failed
+	// The modes of a finalize.
+	FinalizeStrict     = "strict"      // the default: every required part exists, and none is a draft or rejected
+	FinalizeBestEffort = "best_effort" // from the validated parts only
+
+	// The statuses of a part.
+	PartDraft     = "draft"
+	PartValidated = "validated"
+	PartRejected  = "rejected"
+
+	// The values of ChildWait.OnFailure. A child fails if it ends in another state than completed.
+	OnFailureFail     = "fail"     // the item fails with the code child_failed as soon as it cannot get what it needs
+	OnFailureContinue = "continue" // children that failed count as ended
+	OnFailureCancel   = "cancel"   // as soon as the item cannot get what it needs, the other children are cancelled and it goes on
+
+	// SinceEver is the value of SuspendCall.Since that takes any stored signal.
+	SinceEver = "ever"
+
+	// OrderCreated is the value of KeyLimits.Order for items of a key one at a time, in the order
+	// in which they were created.
+	OrderCreated = "created"
 )
 
 // Failure is why an item or task failed. A plain JSON string is read as its message.

@@ -41,10 +41,6 @@ func ParseFeedPosition(text string) (FeedPosition, error) {
 	return p, nil
 }
 
-// ReasonEpoch is the reason of the conflict for a cursor of an older epoch.
-// Error.Restart is the position to restart from.
-const ReasonEpoch = "epoch"
-
 // RestartOf returns the position from which a reader of the feed restarts, if err says
 // that its cursor is of an older epoch. Reading from there, the reader misses no event
 // of the present history.

@@ -92,10 +92,6 @@ type KeyLimits struct {
 	Fair *bool `json:"fair,omitempty"`
 }
 
-// OrderCreated is the value of KeyLimits.Order for items of a key one at a time, in the order
-// in which they were created.
-const OrderCreated = "created"
-
 type nextAtKey struct{}
 
 // WithNextAt has the claims of a context set next: to the time at which a rate limit lets another

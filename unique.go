@@ -1,13 +1,11 @@
 package pawl
 
-// What makes a task unique: Unique.By.
 const (
+	// What makes a task unique: Unique.By.
 	UniqueByInput = "input" // its payload and items
 	UniqueByKey   = "key"   // a key that the caller gives
-)
 
-// What a create does that finds an older task: Unique.OnConflict.
-const (
+	// What a create does that finds an older task: Unique.OnConflict.
 	OnConflictReject  = "reject"  // it is refused; the error has the older task's id
 	OnConflictReturn  = "return"  // it returns the older task
 	OnConflictReplace = "replace" // it replaces the older task's payload, if no worker has claimed it yet, and is refused otherwise
