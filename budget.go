@@ -42,6 +42,7 @@ type BudgetScope struct {
 	TaskID string `json:"task_id,omitempty" id:"task"` // the item belongs to this task or to one of its descendants
 }
 
+// The words of budgets.
 const (
 	// The periods of budgets. They begin at midnight UTC; months on their first day.
 	PeriodDay   = "day"
@@ -59,6 +60,7 @@ const (
 	LostReturn = "return" // it counts no more
 )
 
+// The lists of these words, and of what spending is grouped by.
 var (
 	// The values of NewBudget.Period, OnExhausted and OnLost. The first is the default.
 	BudgetPeriods  = []string{PeriodNone, PeriodDay, PeriodMonth}

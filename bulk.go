@@ -14,9 +14,6 @@ const (
 	BulkUpdate = "update"
 )
 
-// BulkVerbs lists the values of BulkCall.Verb.
-var BulkVerbs = []string{BulkRetry, BulkCancel, BulkBury, BulkDelete, BulkUpdate}
-
 // BulkCall applies a verb to each task that a filter selects. Only tasks that were created
 // before the call count, and never those of TypeBulk.
 type BulkCall struct {

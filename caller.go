@@ -6,6 +6,7 @@ import (
 	"strings"
 )
 
+// The names of namespaces that have a meaning, and the types of actors.
 const (
 	// DefaultNamespace is the namespace of calls that name none.
 	DefaultNamespace = "default"
@@ -21,6 +22,7 @@ const (
 	ActorAPI    = "api"
 )
 
+// The words of callers.
 var (
 	// ActorTypes lists all actor types.
 	ActorTypes = []string{ActorUser, ActorAgent, ActorWorker, ActorSystem, ActorAPI}

@@ -29,6 +29,7 @@ type Checkpoint struct {
 	RefsLeft bool `json:"refs_left,omitempty"`
 }
 
+// The types of checkpoints, and the words of their appends.
 const (
 	// Types of checkpoints.
 	IterationStart   = "iteration_start"
@@ -48,6 +49,7 @@ const (
 	NameKeep    = "keep"    // the older one stays, and the new one is not saved
 )
 
+// The lists of these words.
 var (
 	// CheckpointTypes lists all types of checkpoints. Those of TaskCheckpointTypes can be
 	// saved for a task without a lease.

@@ -56,6 +56,7 @@ const (
 	EffectUnknown EffectState = "unknown" // it is not known whether it happened
 )
 
+// The lists of the states and outcomes of effects.
 var (
 	// EffectStates lists all states of effects.
 	EffectStates = []EffectState{EffectUnknown, EffectWaiting, EffectOpen, EffectDone, EffectFailed}
@@ -64,6 +65,7 @@ var (
 	EffectOutcomes = []string{Happened, DidNotHappen, GiveUp}
 )
 
+// The words of effects.
 const (
 	// The outcomes of Resolve.
 	Happened     = "happened"

@@ -89,6 +89,7 @@ func (c Code) Info() ErrorInfo {
 	return CodeInternal.Info()
 }
 
+// The reasons of refusals, and the codes of failures that Pawl itself reports.
 const (
 	// Reasons of lease_lost.
 	ReasonTaken    = "taken"    // a later claim exists, or another worker made this one
@@ -153,9 +154,9 @@ type Error struct {
 	Err        error         // the cause, for logs; never sent
 }
 
+// Errors to match with errors.Is.
 var (
-	// Errors to match with errors.Is. ErrLeaseTaken and ErrLeaseExpired match ErrLeaseLost
-	// too.
+	// ErrLeaseTaken and ErrLeaseExpired match ErrLeaseLost too.
 	ErrInvalid         = &Error{Code: CodeInvalid}
 	ErrUnauthenticated = &Error{Code: CodeUnauthenticated}
 	ErrForbidden       = &Error{Code: CodeForbidden}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"github.com/pawl-work/pawl/internal/asked"
 )
 
 // Item is one unit of work, leased by one worker at a time. After a lease these fields
@@ -52,6 +54,7 @@ type Item struct {
 	Repeated bool `json:"repeated,omitempty"`
 }
 
+// The words of items, of their parts, and of calls about them.
 const (
 	// The kinds of items. Plan and apply items are claimed only by naming their type.
 	KindWork  = "work"
@@ -78,6 +81,15 @@ const (
 	// OrderCreated is the value of KeyLimits.Order for items of a key one at a time, in the order
 	// in which they were created.
 	OrderCreated = "created"
+
+	// What makes a task unique: Unique.By.
+	UniqueByInput = "input" // its payload and items
+	UniqueByKey   = "key"   // a key that the caller gives
+
+	// What a create does that finds an older task: Unique.OnConflict.
+	OnConflictReject  = "reject"  // it is refused; the error has the older task's id
+	OnConflictReturn  = "return"  // it returns the older task
+	OnConflictReplace = "replace" // it replaces the older task's payload, if no worker has claimed it yet, and is refused otherwise
 )
 
 // Failure is why an item or task failed. A plain JSON string is read as its message.
@@ -229,25 +241,10 @@ type Moved struct {
 	Item *Item `json:"-"`
 }
 
-type wantsItem struct{}
-
 // WithItem returns a context in which verbs that change an item return it in Moved.Item.
 // Their statement then reads the item's input too, so use it for single calls.
 func WithItem(ctx context.Context) context.Context {
-	return context.WithValue(ctx, wantsItem{}, true)
-}
-
-// WantsItem reports whether ctx comes from WithItem.
-func WantsItem(ctx context.Context) bool { return ctx.Value(wantsItem{}) != nil }
-
-// ItemOf returns the item of an answer. It reads the item if the answer does not have it.
-func ItemOf(ctx context.Context, s ItemReader, m Moved) (Item, error) {
-	if m.Item != nil {
-		return *m.Item, nil
-	}
-	i, err := s.GetItem(ctx, m.ID)
-	i.Repeated = m.Repeated && err == nil
-	return i, err
+	return asked.With(ctx, asked.Item, true)
 }
 
 // RevokeCall ends the lease of an item, whichever worker holds it.

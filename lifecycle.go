@@ -84,6 +84,7 @@ type StateInfo struct {
 	FreesInput bool // of a task's state: another task may have the same input
 }
 
+// The tables of states and moves.
 var (
 	// ItemStates lists every state of an item, in the usual order.
 	ItemStates = []StateInfo{
@@ -203,6 +204,9 @@ var (
 		{[]string{"error"}, "resume", []string{"streaming"}, "message_started", false,
 			"its item was retried; the same message continues, the cut stays visible"},
 	}
+
+	// KeyStatuses lists all statuses of a key.
+	KeyStatuses = []string{KeyPending, KeyCompleted, KeyFailed}
 )
 
 func statuses(states []StateInfo) []Status {
@@ -227,24 +231,6 @@ type Move struct {
 }
 
 var held = []string{"leased", "in_progress"}
-
-// Pair is one allowed change of a state.
-type Pair struct{ From, To string }
-
-// Pairs lists every allowed change of a lifecycle once, in table order.
-func Pairs(moves []Move) []Pair {
-	var out []Pair
-	for _, m := range moves {
-		for _, from := range m.From {
-			for _, to := range m.To {
-				if p := (Pair{from, to}); !slices.Contains(out, p) {
-					out = append(out, p)
-				}
-			}
-		}
-	}
-	return out
-}
 
 // From lists the states that a verb starts from, each once, in table order.
 func From(moves []Move, verb string) []string {

@@ -10,6 +10,7 @@ type Limit struct {
 	Means string
 }
 
+// The bounds and the defaults. Each name says the unit, or Limits and Defaults do.
 const (
 	// The bounds of docs/contract.md §9. Each name says the unit, or Limits does.
 	MaxTypeLen         = 120
@@ -178,6 +179,7 @@ const (
 	WorkerLive = 2 * time.Minute
 )
 
+// The tables of bounds and of defaults, and two bounds that are no numbers.
 var (
 	// Limits is the table of bounds, for the documentation and the API description.
 	Limits = []Limit{
@@ -350,4 +352,12 @@ var (
 		{"tries_base", int64(TriesBase / time.Second), "seconds", "before the second of these calls; doubles with each"},
 		{"tries_max", int64(TriesMax / time.Second), "seconds", "longest delay between them"},
 	}
+
+	// TimingBounds are the upper bounds of the buckets of a Timing, in seconds.
+	TimingBounds = []float64{0.01, 0.05, 0.25, 1, 5, 15, 60, 300, 900, 3600, 14400}
+
+	// Never is the run_at of items that are no work: they are never claimed. A task that has only such
+	// items, besides those that have ended, holds no work. It is there for its checkpoints, and can be
+	// deleted without Force.
+	Never = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 )

@@ -54,6 +54,7 @@ func (m Message) Text() string {
 	return text
 }
 
+// The words of messages.
 const (
 	// The roles of messages.
 	RoleUser      = "user"
@@ -74,9 +75,6 @@ const (
 	ChunkData       = "data"
 	ChunkError      = "error"
 )
-
-// Roles lists all roles.
-var Roles = []string{RoleUser, RoleAssistant, RoleSystem, RoleTool}
 
 // MessagePart is one part of a message's content, in the form of the AI SDK: text,
 // reasoning, tool-call, tool-result, file, data, error.
@@ -108,9 +106,6 @@ type Chunk struct {
 	URL        string          `json:"url,omitempty"`  // of a file
 	Data       json.RawMessage `json:"data,omitempty"` // of data
 }
-
-// ChunkTypes lists all types of chunks.
-var ChunkTypes = []string{ChunkText, ChunkReasoning, ChunkToolCall, ChunkToolResult, ChunkFile, ChunkData, ChunkError}
 
 // Words is text that may be cut in the middle of a character in a way that JSON can
 // express: as half of a surrogate pair, because programs that count in UTF-16 cut there.

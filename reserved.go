@@ -1,5 +1,6 @@
 package pawl
 
+// The names that Pawl keeps for itself.
 const (
 	// ReservedPrefix begins the names of types that Pawl itself makes tasks of. Callers cannot
 	// create tasks of these types, register them or set limits of their queues.

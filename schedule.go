@@ -14,6 +14,7 @@ const (
 	OverlapAllow   Overlap = "allow"   // it makes its task nevertheless
 )
 
+// The lists of the words of schedules.
 var (
 	// Overlaps lists all of them. The first is the default.
 	Overlaps = []Overlap{OverlapSkip, OverlapQueue, OverlapReplace, OverlapAllow}

@@ -33,6 +33,7 @@ type Holder struct {
 	SilentSeconds int64  `json:"silent_seconds"` // since its last call for the item
 }
 
+// The reasons why an item does not go on.
 const (
 	// The values of Why.Reason besides those of Blocked.Reason.
 	WhyQueued        = "queued"         // a live worker can claim it
@@ -67,6 +68,7 @@ func (w Why) GoesOn() bool {
 	return false
 }
 
+// The lists of the reasons.
 var (
 	// BlockedReasons lists the reasons of Blocked.
 	BlockedReasons = []string{BlockedByDependency, BlockedBySignal, BlockedByChildren, BlockedByBudget, BlockedByEffect, BlockedByTime,

@@ -33,9 +33,9 @@ func listEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 		w.And("(SELECT x.type FROM pawl.tasks x WHERE x.id = e.task_id) @among(?)", List(q.Types))
 	}
 	if q.Event != "" {
-		known := codesOf(func(m pawl.MoveCode) bool { return m.Event == q.Event })
+		known := codesOf(func(m MoveCode) bool { return m.Event == q.Event })
 		w.And("(e.move IN "+known+" OR e.move > ? AND e.move IN (SELECT m.code FROM pawl.moves m WHERE m.event = ?))", // those of a newer program
-			len(pawl.MoveCodes), q.Event)
+			len(MoveCodes), q.Event)
 		if q.Event == "deleted" && q.TaskID == "" { // such events are rare
 			w.And("e.id IN (SELECT b.event_id FROM pawl.tombstones b WHERE b.namespace = ?)", namespace)
 		}
@@ -138,7 +138,7 @@ func (s *eventScan) scan(rows Rows) error {
 }
 
 // is sets what the event's code stands for.
-func (s *eventScan) is(m pawl.MoveCode) {
+func (s *eventScan) is(m MoveCode) {
 	s.Event.Event, s.FromState, s.ToState, s.TaskFrom, s.TaskTo = m.Event, m.From, m.To, m.TaskFrom, m.TaskTo
 	if s.Message == "" {
 		for _, info := range pawl.Events {

@@ -50,7 +50,7 @@ const (
 var runColumn = waitColumn + len(pawl.TimingBounds) + 2
 
 // columnOfEvent is the column that counts an event of an item; −1 = none.
-func columnOfEvent(m pawl.MoveCode) int {
+func columnOfEvent(m MoveCode) int {
 	switch m.Event {
 	case "proposed", "planned":
 		return createdColumn
@@ -128,7 +128,7 @@ func (t *Tally) named(name QueueName) *QueueTally {
 }
 
 // count counts an event. An event whose task is gone, and with it its type, is not counted.
-func (t *Tally) count(r *leafRow, m pawl.MoveCode) {
+func (t *Tally) count(r *leafRow, m MoveCode) {
 	if t.counting.counts(r.id) {
 		t.totals.count(r)
 	}
@@ -137,7 +137,7 @@ func (t *Tally) count(r *leafRow, m pawl.MoveCode) {
 	}
 	q := t.queue(r)
 	q.Events[m.Event]++
-	if m.Class == pawl.MoveOfTask {
+	if m.Class == MoveOfTask {
 		return
 	}
 	row := q.minute(r.created)

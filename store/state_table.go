@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-
-	"github.com/pawl-work/pawl"
 )
 
 //go:embed *.sql
@@ -292,21 +290,21 @@ type Event struct {
 const unknownSolo = -1
 
 // move returns what the event's code stands for.
-func (e *Event) move() pawl.MoveCode {
-	return pawl.MoveCode{Class: ClassOf(string(e.ItemID), e.Solo), Event: e.Event, From: string(e.From), To: string(e.To),
+func (e *Event) move() MoveCode {
+	return MoveCode{Class: classOf(string(e.ItemID), e.Solo), Event: e.Event, From: string(e.From), To: string(e.To),
 		TaskFrom: string(e.TaskFrom), TaskTo: string(e.TaskTo)}
 }
 
-// ClassOf returns whose event it is. item is "" for an event of a task, solo is the value
+// classOf returns whose event it is. item is "" for an event of a task, solo is the value
 // in the item's row.
-func ClassOf(item string, solo int) string {
+func classOf(item string, solo int) string {
 	switch {
 	case item == "":
-		return pawl.MoveOfTask
+		return MoveOfTask
 	case solo == 1:
-		return pawl.MoveOfOnly
+		return MoveOfOnly
 	}
-	return pawl.MoveOfItem
+	return MoveOfItem
 }
 
 // Record inserts events in the order given.
@@ -334,7 +332,7 @@ func Record(ctx context.Context, tx Tx, now int64, events []Event) error {
 				return err
 			}
 		}
-		move, err := CodeOf(e.move())
+		move, err := codeOf(e.move())
 		if err != nil {
 			return err
 		}

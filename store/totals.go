@@ -349,7 +349,7 @@ func (t totals) states(namespace string) (items map[pawl.ItemState]int64, tasks 
 		switch {
 		case !known:
 			continue
-		case m.Class == pawl.MoveOfTask:
+		case m.Class == MoveOfTask:
 			from, to = m.From, m.To
 		default:
 			items[pawl.ItemState(m.From)] -= n
@@ -373,7 +373,7 @@ func (t totals) OfQueues() map[QueueName]map[string]int64 {
 	out := map[QueueName]map[string]int64{}
 	for k, n := range t {
 		m, known := moveOf(k.move)
-		if !known || m.Class == pawl.MoveOfTask || m.From == m.To {
+		if !known || m.Class == MoveOfTask || m.From == m.To {
 			continue
 		}
 		if out[k.QueueName] == nil {
