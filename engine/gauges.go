@@ -10,6 +10,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/relays"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -71,8 +72,8 @@ func (e *Engine) Gauges(ctx context.Context) ([]pawl.Gauge, error) {
 		still = 1
 	}
 	out = append(out, pawl.Gauge{Name: "pawl_quarantined", Help: "1 while nothing acts: the database is a copy or was moved.", Value: still})
-	relays, err := e.relayGauges(ctx, at)
-	return append(out, relays...), err
+	more, err := relays.Gauges(ctx, e.relayed, at)
+	return append(out, more...), err
 }
 
 // effectGauges counts the effects that are not decided.
