@@ -139,3 +139,30 @@ func deleteAfterChildren(ctx context.Context, tx store.Tx, taskID string, by sto
 	}
 	return err
 }
+
+// endedChildren lists the children of an item's last wait that have ended, in the order of ids.
+// A result that is larger than pawl.MaxChildResult is left out.
+func endedChildren(ctx context.Context, tx store.Tx, itemID string, page pawl.Page) (pawl.List[pawl.ChildResult], error) {
+	after := cmp.Or(page.Cursor, store.FirstTask)
+	rows, err := tx.Query(ctx, childrenSQL["ended children"], store.ItemID(itemID), store.TaskID(after), pawl.MaxChildResult, page.Limit)
+	if err != nil {
+		return pawl.List[pawl.ChildResult]{}, err
+	}
+	defer rows.Close()
+	out := pawl.List[pawl.ChildResult]{}
+	for rows.Next() {
+		var c pawl.ChildResult
+		var key, failure, result store.Text
+		var size *int
+		if err := rows.Scan((*store.TaskID)(&c.ID), &key, (*string)(&c.State), &failure, &size, &result); err != nil {
+			return out, err
+		}
+		c.Key, c.Error, c.Result = string(key), store.FailureOf(failure), store.Raw(result)
+		c.Omitted = c.State == pawl.TaskCompleted && c.Result == nil
+		out.Items = append(out.Items, c)
+	}
+	if len(out.Items) == page.Limit {
+		out.Next = out.Items[len(out.Items)-1].ID
+	}
+	return out, rows.Err()
+}

@@ -98,32 +98,6 @@ type GateUse struct {
 	Used      bool
 }
 
-// UsesOfGates reads the gates after a number that belong to a key, at most n. It returns those of
-// which SettleGates has something to do; the number of the last one read; and how many were read.
-func UsesOfGates(ctx context.Context, tx Tx, after, idleFor int64, n int) (out []GateUse, last int64, read int, err error) {
-	now, err := tx.Now(ctx)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	rows, err := tx.Query(ctx, limitsSQL["uses of gates"], after, n, now)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	defer rows.Close()
-	for ; rows.Next(); read++ {
-		var g GateUse
-		var used int
-		if err := rows.Scan(&g.ID, &g.IdleSince, &used); err != nil {
-			return nil, 0, 0, err
-		}
-		g.Used, last = used == 1, g.ID
-		if g.Used == (g.IdleSince != nil) || !g.Used && *g.IdleSince <= now-idleFor {
-			out = append(out, g)
-		}
-	}
-	return out, last, read, rows.Err()
-}
-
 // SettleGates notes which of the gates are idle now, or no longer, and removes those that have been
 // since before. It returns how many it has removed.
 func SettleGates(ctx context.Context, tx Tx, gates []GateUse, before int64) (int64, error) {

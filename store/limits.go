@@ -34,26 +34,6 @@ func pointerOf(l *pawl.QueueLimits) string {
 	return l.PerKey.Pointer
 }
 
-// LimitedQueues reads the queues of a namespace that have limits.
-func LimitedQueues(ctx context.Context, tx Tx, namespace string) ([]LimitedQueue, error) {
-	rows, err := tx.Query(ctx, limitsSQL["limits"], namespace)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []LimitedQueue
-	for rows.Next() {
-		var q LimitedQueue
-		var text string
-		if err := rows.Scan(&q.ID, &q.Type, &text); err != nil {
-			return nil, err
-		}
-		q.Limits = LimitsOf(text)
-		out = append(out, q)
-	}
-	return out, rows.Err()
-}
-
 // LimitsOf reads stored limits, with the defaults that depend on other members.
 func LimitsOf(text string) (l pawl.QueueLimits) {
 	_ = json.Unmarshal([]byte(text), &l) // written by us

@@ -162,10 +162,3 @@ func Oldest(ctx context.Context, tx Tx, namespace string) (map[QueueState]ItemID
 	}
 	return out, rows.Err()
 }
-
-// Depth is how many items of a type are in a state, and the id of the oldest one.
-type Depth struct {
-	QueueState
-	OldestID string
-	Items    int64
-}

@@ -149,5 +149,23 @@ func failedBefore(ctx context.Context, tx store.Tx, before int64, after resting,
 // failedAsideBefore lists up to limit tasks that failed before a time when they were planned or applied, by id, with ids
 // above after.
 func failedAsideBefore(ctx context.Context, tx store.Tx, before int64, after string, limit int) ([]store.TaskRef, error) {
-	return store.TaskRefs(ctx, tx, sweepSQL["failed aside before"], before, store.FromTask(after), limit)
+	return taskRefs(ctx, tx, sweepSQL["failed aside before"], before, store.FromTask(after), limit)
+}
+
+// taskRefs reads names of tasks.
+func taskRefs(ctx context.Context, tx store.Tx, query string, args ...any) ([]store.TaskRef, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []store.TaskRef
+	for rows.Next() {
+		var t store.TaskRef
+		if err := rows.Scan((*store.TaskID)(&t.ID), &t.Namespace); err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, rows.Err()
 }

@@ -158,7 +158,7 @@ func giveUp(ctx context.Context, tx store.Tx, now int64, items []store.Dependent
 	c.LeftBy = "dependency"
 	switch c.To = items[0].GivenUpAs(); c.To {
 	case "failed":
-		c.Error = store.DependencyFailedError
+		c.Error = dependencyFailedError
 	case "cancelled":
 		c.Error = `{"code":"dependency_cancelled","message":"An item it depends on was cancelled"}`
 	default:
@@ -191,3 +191,6 @@ func changeOf(items []store.Dependent, verb string) store.Change {
 	}
 	return c
 }
+
+// dependencyFailedError is the error of an item whose dependency failed.
+const dependencyFailedError = `{"code":"dependency_failed","message":"An item it depends on failed"}`
