@@ -102,20 +102,10 @@ type awaited struct{ ItemID, ChildID string }
 // openAwaited lists up to limit children of open waits above after that have not been counted
 // as ended.
 func openAwaited(ctx context.Context, tx store.Tx, after awaited, limit int) (out []awaited, err error) {
-	rows, err := tx.Query(ctx, childrenSQL["open awaited"],
-		store.FromItem(after.ItemID), store.TaskID(cmp.Or(after.ChildID, store.FirstTask)), limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var a awaited
-		if err := rows.Scan((*store.ItemID)(&a.ItemID), (*store.TaskID)(&a.ChildID)); err != nil {
-			return nil, err
-		}
-		out = append(out, a)
-	}
-	return out, rows.Err()
+	from := []any{store.FromItem(after.ItemID), store.TaskID(cmp.Or(after.ChildID, store.FirstTask)), limit}
+	return store.All(ctx, tx, childrenSQL["open awaited"], from, func(rows store.Rows, a *awaited) error {
+		return rows.Scan((*store.ItemID)(&a.ItemID), (*store.TaskID)(&a.ChildID))
+	})
 }
 
 // readChildWait returns the last wait of an item for children; nil = it never waited.

@@ -120,20 +120,9 @@ func depthsOfAll(ctx context.Context, tx store.Tx, now int64) ([]depth, error) {
 }
 
 func depths(ctx context.Context, tx store.Tx, query string, args ...any) ([]depth, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []depth
-	for rows.Next() {
-		var d depth
-		if err := rows.Scan(&d.Namespace, &d.Type, &d.State, &d.Items, (*store.ItemID)(&d.OldestID)); err != nil {
-			return nil, err
-		}
-		out = append(out, d)
-	}
-	return out, rows.Err()
+	return store.All(ctx, tx, query, args, func(rows store.Rows, d *depth) error {
+		return rows.Scan(&d.Namespace, &d.Type, &d.State, &d.Items, (*store.ItemID)(&d.OldestID))
+	})
 }
 
 // monitored returns metrics of workers, effects, messages and the feed.

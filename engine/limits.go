@@ -410,20 +410,12 @@ func taskTexts(ctx context.Context, tx store.Tx, id string) (payload, metadata s
 
 // limitedQueues reads the queues of a namespace that have limits.
 func limitedQueues(ctx context.Context, tx store.Tx, namespace string) ([]store.LimitedQueue, error) {
-	rows, err := tx.Query(ctx, limitsSQL["limits"], namespace)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []store.LimitedQueue
-	for rows.Next() {
-		var q store.LimitedQueue
+	return store.All(ctx, tx, limitsSQL["limits"], []any{namespace}, func(rows store.Rows, q *store.LimitedQueue) error {
 		var text string
 		if err := rows.Scan(&q.ID, &q.Type, &text); err != nil {
-			return nil, err
+			return err
 		}
 		q.Limits = store.LimitsOf(text)
-		out = append(out, q)
-	}
-	return out, rows.Err()
+		return nil
+	})
 }

@@ -228,20 +228,9 @@ type failing struct {
 
 // aboutToFail reads those of the items that are leased and of registered types.
 func aboutToFail(ctx context.Context, tx store.Tx, namespace string, itemIDs []string) ([]failing, error) {
-	rows, err := tx.Query(ctx, typeSQL["about to fail"], store.ItemList(itemIDs), namespace)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []failing
-	for rows.Next() {
-		var f failing
-		if err := rows.Scan((*store.ItemID)(&f.ItemID), &f.Failures, &f.Type, &f.TypeVersion); err != nil {
-			return nil, err
-		}
-		out = append(out, f)
-	}
-	return out, rows.Err()
+	return store.All(ctx, tx, typeSQL["about to fail"], []any{store.ItemList(itemIDs), namespace}, func(rows store.Rows, f *failing) error {
+		return rows.Scan((*store.ItemID)(&f.ItemID), &f.Failures, &f.Type, &f.TypeVersion)
+	})
 }
 
 // failingTask is an open task of a registered type with an item in state failed.
@@ -253,20 +242,10 @@ type failingTask struct {
 // failingTasks lists up to limit such tasks by id, with ids above after. only is the id of
 // one task; "" = any.
 func failingTasks(ctx context.Context, tx store.Tx, after, only string, limit int) ([]failingTask, error) {
-	rows, err := tx.Query(ctx, typeSQL["failing tasks"], store.FromTask(after), only == "", store.TaskID(only), limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []failingTask
-	for rows.Next() {
-		var t failingTask
-		if err := rows.Scan((*store.TaskID)(&t.ID), &t.Namespace, &t.Type, &t.TypeVersion); err != nil {
-			return nil, err
-		}
-		out = append(out, t)
-	}
-	return out, rows.Err()
+	return store.All(ctx, tx, typeSQL["failing tasks"], []any{store.FromTask(after), only == "", store.TaskID(only), limit},
+		func(rows store.Rows, t *failingTask) error {
+			return rows.Scan((*store.TaskID)(&t.ID), &t.Namespace, &t.Type, &t.TypeVersion)
+		})
 }
 
 // stillToRun returns up to limit items of a task that have work left, if an item has failed since a caller's last retry

@@ -171,21 +171,10 @@ type lockedWait struct {
 }
 
 func lockWaits(ctx context.Context, tx Tx, items []string) ([]lockedWait, error) {
-	rows, err := tx.Query(ctx, childrenSQL["lock waits"], ItemList(items))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []lockedWait
-	for rows.Next() {
-		var w lockedWait
-		if err := rows.Scan((*ItemID)(&w.ItemID), &w.Namespace, (*TaskID)(&w.TaskID), &w.attempt, &w.need, &w.onFailure, &w.total,
-			&w.ended, &w.failed); err != nil {
-			return nil, err
-		}
-		out = append(out, w)
-	}
-	return out, rows.Err()
+	return All(ctx, tx, childrenSQL["lock waits"], []any{ItemList(items)}, func(rows Rows, w *lockedWait) error {
+		return rows.Scan((*ItemID)(&w.ItemID), &w.Namespace, (*TaskID)(&w.TaskID), &w.attempt, &w.need, &w.onFailure, &w.total,
+			&w.ended, &w.failed)
+	})
 }
 
 // count counts the ends of children, those alike in one statement.

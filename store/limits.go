@@ -380,22 +380,14 @@ func DueKeying(ctx context.Context, tx Tx, soon, late, every int64) ([]KeyingDue
 }
 
 func keyings(ctx context.Context, tx Tx, query string, args ...any) ([]KeyingDue, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []KeyingDue
-	for rows.Next() {
-		var d KeyingDue
+	return All(ctx, tx, query, args, func(rows Rows, d *KeyingDue) error {
 		var text string
 		if err := rows.Scan(&d.Queue.ID, &d.Namespace, &d.Queue.Type, &text, &d.before); err != nil {
-			return nil, err
+			return err
 		}
 		d.Queue.Limits = LimitsOf(text)
-		out = append(out, d)
-	}
-	return out, rows.Err()
+		return nil
+	})
 }
 
 // searchHint is the time of the rows of gate_hints that ask for a search of their queue.

@@ -257,14 +257,7 @@ func StepCursor(c CheckpointRow) string { return strconv.FormatInt(c.Sequence, 1
 
 func scanCheckpoints(ctx context.Context, tx Tx, scan func(rows Rows, into ...any) error, query string,
 	args ...any) ([]CheckpointRow, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []CheckpointRow
-	for rows.Next() {
-		var c CheckpointRow
+	return All(ctx, tx, query, args, func(rows Rows, c *CheckpointRow) error {
 		var item, name, args, snapshot, message, until, metadata Text
 		var attempt *int
 		var created int64
@@ -272,7 +265,7 @@ func scanCheckpoints(ctx context.Context, tx Tx, scan func(rows Rows, into ...an
 		if err := scan(rows, &c.ID, &c.namespace, (*TaskID)(&c.TaskID), (*ItemID)(&item), &attempt, &c.Sequence, &c.Type, &name, &args,
 			&snapshot, &c.blob, &size,
 			&message, &until, &metadata, &created); err != nil {
-			return nil, err
+			return err
 		}
 		switch {
 		case c.blob != nil && size != nil:
@@ -280,7 +273,7 @@ func scanCheckpoints(ctx context.Context, tx Tx, scan func(rows Rows, into ...an
 		case c.blob == nil && snapshot == "":
 			s, err := saidOf(until)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			c.said = &s
 		}
@@ -289,7 +282,6 @@ func scanCheckpoints(ctx context.Context, tx Tx, scan func(rows Rows, into ...an
 		if attempt != nil {
 			c.Attempt = *attempt
 		}
-		out = append(out, c)
-	}
-	return out, rows.Err()
+		return nil
+	})
 }

@@ -218,20 +218,9 @@ func inEachTable(ctx context.Context, tx Tx, itemIDs, states []string,
 }
 
 func scanStateRows(ctx context.Context, tx Tx, query string, args []any, targets func(h *StateRow) []any) ([]StateRow, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []StateRow
-	for rows.Next() {
-		var h StateRow
-		if err := rows.Scan(targets(&h)...); err != nil {
-			return nil, err
-		}
-		out = append(out, h)
-	}
-	return out, rows.Err()
+	return All(ctx, tx, query, args, func(rows Rows, h *StateRow) error {
+		return rows.Scan(targets(h)...)
+	})
 }
 
 // Put inserts rows into the stateTables of their states. For ends, Since is the time when

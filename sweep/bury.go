@@ -130,20 +130,10 @@ type resting struct {
 // failedBefore lists up to limit items that failed before a time, oldest first, starting
 // after the given one.
 func failedBefore(ctx context.Context, tx store.Tx, before int64, after resting, limit int) ([]resting, error) {
-	rows, err := tx.Query(ctx, sweepSQL["failed before"], before, after.Since, store.FromItem(after.ItemID), limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []resting
-	for rows.Next() {
-		var r resting
-		if err := rows.Scan(&r.Since, (*store.ItemID)(&r.ItemID), (*store.TaskID)(&r.TaskID), &r.Namespace); err != nil {
-			return nil, err
-		}
-		out = append(out, r)
-	}
-	return out, rows.Err()
+	return store.All(ctx, tx, sweepSQL["failed before"], []any{before, after.Since, store.FromItem(after.ItemID), limit},
+		func(rows store.Rows, r *resting) error {
+			return rows.Scan(&r.Since, (*store.ItemID)(&r.ItemID), (*store.TaskID)(&r.TaskID), &r.Namespace)
+		})
 }
 
 // failedAsideBefore lists up to limit tasks that failed before a time when they were planned or applied, by id, with ids
@@ -154,18 +144,7 @@ func failedAsideBefore(ctx context.Context, tx store.Tx, before int64, after str
 
 // taskRefs reads names of tasks.
 func taskRefs(ctx context.Context, tx store.Tx, query string, args ...any) ([]store.TaskRef, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []store.TaskRef
-	for rows.Next() {
-		var t store.TaskRef
-		if err := rows.Scan((*store.TaskID)(&t.ID), &t.Namespace); err != nil {
-			return nil, err
-		}
-		out = append(out, t)
-	}
-	return out, rows.Err()
+	return store.All(ctx, tx, query, args, func(rows store.Rows, t *store.TaskRef) error {
+		return rows.Scan((*store.TaskID)(&t.ID), &t.Namespace)
+	})
 }

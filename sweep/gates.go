@@ -95,18 +95,6 @@ func usesOfGates(ctx context.Context, tx store.Tx, after, idleFor int64, n int) 
 }
 
 // queuesWithHints returns the queues some of whose gates have hints.
-func queuesWithHints(ctx context.Context, tx store.Tx) (ids []int64, err error) {
-	rows, err := tx.Query(ctx, limitsSQL["queues with hints"])
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
+func queuesWithHints(ctx context.Context, tx store.Tx) ([]int64, error) {
+	return store.Ints(ctx, tx, limitsSQL["queues with hints"])
 }

@@ -135,20 +135,9 @@ func lostDependents(ctx context.Context, tx store.Tx, after string, limit int) (
 }
 
 func dependents(ctx context.Context, tx store.Tx, query string, args ...any) ([]store.Dependent, error) {
-	rows, err := tx.Query(ctx, moveSQL[query], args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []store.Dependent
-	for rows.Next() {
-		var d store.Dependent
-		if err := rows.Scan((*store.ItemID)(&d.ItemID), &d.Namespace, (*store.TaskID)(&d.TaskID), &d.Failed, &d.Ended); err != nil {
-			return nil, err
-		}
-		out = append(out, d)
-	}
-	return out, rows.Err()
+	return store.All(ctx, tx, moveSQL[query], args, func(rows store.Rows, d *store.Dependent) error {
+		return rows.Scan((*store.ItemID)(&d.ItemID), &d.Namespace, (*store.TaskID)(&d.TaskID), &d.Failed, &d.Ended)
+	})
 }
 
 // giveUp ends waiting items that can never run; see GivenUpAs. dependencyRestored queues those
