@@ -172,17 +172,12 @@ type registered struct {
 // registry reads the newest version of each type of all namespaces.
 func registry(ctx context.Context, tx store.Tx) (registered, error) {
 	out := registered{map[store.TypeName]int{}, map[store.TypeName]int{}, map[store.TypeName]bool{}}
-	rows, err := tx.Query(ctx, typeSQL["registry"])
-	if err != nil {
-		return out, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err := store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var n store.TypeName
 		var version int
 		var live, leases int
 		if err := rows.Scan(&n.Namespace, &n.Name, &version, &live, &leases); err != nil {
-			return out, err
+			return err
 		}
 		if leases == 1 {
 			out.Leases[n] = true
@@ -192,8 +187,9 @@ func registry(ctx context.Context, tx store.Tx) (registered, error) {
 		} else {
 			out.Removed[n] = version
 		}
-	}
-	return out, rows.Err()
+		return nil
+	}, typeSQL["registry"])
+	return out, err
 }
 
 // taskTypeFields is what a type sets on a task in addition to a plain create.

@@ -100,14 +100,9 @@ func leafDigests(ctx context.Context, tx Tx, s Span) (digests, error) {
 	out := digests{}
 	var id int64
 	var value, replaced leafText // JSON: never empty
-	rows, err := tx.Query(ctx, leafSQL["values for leaves"], s.Low, s.High)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err := EachRow(ctx, tx, func(rows Rows) error {
 		if err := rows.Scan(&id, &value, &replaced); err != nil {
-			return nil, err
+			return err
 		}
 		sum, given := Digest{}, len(value) > 0
 		if len(replaced) > 0 {
@@ -118,6 +113,7 @@ func leafDigests(ctx context.Context, tx Tx, s Span) (digests, error) {
 		if given {
 			out[id] = sum
 		}
-	}
-	return out, rows.Err()
+		return nil
+	}, leafSQL["values for leaves"], s.Low, s.High)
+	return out, err
 }

@@ -72,23 +72,19 @@ func eachNumber(ids []int64) string {
 }
 
 func readGates(ctx context.Context, tx Tx, q *LimitedQueue, keys []string) (map[string]Gate, error) {
-	rows, err := tx.Query(ctx, limitsSQL["gates of keys"], q.ID, q.Pointer(), List(keys))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[string]Gate{}
-	for rows.Next() {
+	err := EachRow(ctx, tx, func(rows Rows) error {
 		var key string
 		var g Gate
 		var idle int
 		if err := rows.Scan(&key, &g.ID, &idle); err != nil {
-			return nil, err
+			return err
 		}
 		g.Lent = idle == 1
 		out[key] = g
-	}
-	return out, rows.Err()
+		return nil
+	}, limitsSQL["gates of keys"], q.ID, q.Pointer(), List(keys))
+	return out, err
 }
 
 // GateUse is what a sweep has found of a gate.

@@ -116,20 +116,15 @@ func totalsIn(text Text) (totals, error) {
 
 // read adds what a statement reads: namespace, type, move and number.
 func (t totals) read(ctx context.Context, tx Tx, sign int64, query string, args ...any) error {
-	rows, err := tx.Query(ctx, totalsSQL[query], args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return EachRow(ctx, tx, func(rows Rows) error {
 		var k total
 		var n int64
 		if err := rows.Scan(&k.Namespace, &k.Type, &k.move, &n); err != nil {
 			return err
 		}
 		t[k] += sign * n
-	}
-	return rows.Err()
+		return nil
+	}, totalsSQL[query], args...)
 }
 
 // readEvents counts the events of tasks that are among ids, and that counts says.

@@ -37,23 +37,19 @@ func spendingOf(ctx context.Context, tx store.Tx, namespace, name string, q pawl
 	if q.By == "day" {
 		args = append(args, day.Microseconds())
 	}
-	rows, err := tx.Query(ctx, texts["spending by "+q.By], args...)
-	if err != nil {
-		return out, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var s pawl.SpendingItem
 		if err := rows.Scan(&s.Name, &s.Spent, &s.Reservations); err != nil {
-			return out, err
+			return err
 		}
 		if q.By == "day" && s.Name != "" {
 			n, _ := strconv.ParseInt(s.Name, 10, 64) // the statement wrote it
 			s.Name = time.UnixMicro(n * day.Microseconds()).UTC().Format(time.DateOnly)
 		}
 		out.Items = append(out.Items, s)
-	}
-	return out, rows.Err()
+		return nil
+	}, texts["spending by "+q.By], args...)
+	return out, err
 }
 
 // spendingOfTask lists what a task spent of each budget, by name, of at most limit budgets.
