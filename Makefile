@@ -115,4 +115,4 @@ demo: ## real work with a killed and a frozen worker; checks that the result is 
 	go run ./cmd/pawl demo
 
 update: ## rewrite the generated documents and golden files
-	go test . -update && go test ./cmd/pawl/internal/cli -update && go test ./server -run TheGoldenOne -update && go test ./api -run TestVectors -update
+	go test . -update && go test ./store -run Codes -update && go test ./cmd/pawl/internal/cli -update && go test ./server -run TheGoldenOne -update && go test ./api -run TestVectors -update

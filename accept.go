@@ -28,12 +28,6 @@ type PartCall struct {
 	Draft    bool            `json:"draft,omitempty"` // stored unchecked; not part of a result
 }
 
-// The modes of a finalize.
-const (
-	FinalizeStrict     = "strict"      // the default: every required part exists, and none is a draft or rejected
-	FinalizeBestEffort = "best_effort" // from the validated parts only
-)
-
 // FinalizeCall assembles an item's parts and submits the result.
 type FinalizeCall struct {
 	Fence
@@ -42,13 +36,6 @@ type FinalizeCall struct {
 	Notes      string          `json:"notes,omitempty"`
 	Provenance *Provenance     `json:"provenance,omitempty"`
 }
-
-// The statuses of a part.
-const (
-	PartDraft     = "draft"
-	PartValidated = "validated"
-	PartRejected  = "rejected"
-)
 
 // PartFilter selects an item's parts, oldest first.
 type PartFilter struct {

@@ -2,17 +2,10 @@ package pawl
 
 import "time"
 
-// AnyNamespace as the namespace of an API key allows every namespace.
-const AnyNamespace = "*"
-
 // NoNamespace returns the refusal of AnyNamespace where one namespace is wanted.
 func NoNamespace() *Error {
 	return &Error{Code: CodeInvalid, Message: "the namespace * stands for all of them, in API keys alone: name one namespace"}
 }
-
-// KeyRoles are the roles that an API key may have. Each is named for an interface of
-// Service.
-var KeyRoles = []string{"submitter", "claimer", "approver", "operator", "reader"}
 
 // APIKey is the description of an API key: its namespace, its roles and the actor that
 // events name. The token itself is not stored, only a hash.

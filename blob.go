@@ -29,13 +29,6 @@ type BlobUpload struct {
 // blobScheme begins the address of a blob.
 const blobScheme = "sha256:"
 
-// BlobMember is the name of the member of an object that refers to an uploaded blob, in a
-// payload, input, result, part or snapshot: {"$blob": "sha256:…"}. The name is to be spelled
-// without escapes. The blob must have been uploaded to the namespace before. It then stays as
-// long as the task or its archive exists. Readers get the object as it was written, and read
-// the bytes by the address; see BlobReader.
-const BlobMember = "$blob"
-
 // BlobAddress returns the address of a digest.
 func BlobAddress(sum []byte) string { return blobScheme + hex.EncodeToString(sum) }
 

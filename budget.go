@@ -42,32 +42,35 @@ type BudgetScope struct {
 	TaskID string `json:"task_id,omitempty" id:"task"` // the item belongs to this task or to one of its descendants
 }
 
-// The periods of budgets. They begin at midnight UTC; months on their first day.
+// The words of budgets.
 const (
+	// The periods of budgets. They begin at midnight UTC; months on their first day.
 	PeriodDay   = "day"
 	PeriodMonth = "month"
 	PeriodNone  = "none" // one period for ever
-)
 
-// What becomes of an item when a budget is exhausted. The server says it, and opens the approval
-// of ExhaustedAsk; the worker fails or suspends the item: see Reserve.
-const (
+	// What becomes of an item when a budget is exhausted. The server says it, and opens the approval
+	// of ExhaustedAsk; the worker fails or suspends the item: see Reserve.
 	ExhaustedFail    = "fail"    // the item fails and is not retried
 	ExhaustedSuspend = "suspend" // the item is suspended until the next period, or until the budget is changed
 	ExhaustedAsk     = "ask"     // the item is suspended until a person has approved or rejected a task of TypeBudget
-)
 
-// What becomes of a reservation whose attempt ended without settling it.
-const (
+	// What becomes of a reservation whose attempt ended without settling it.
 	LostCharge = "charge" // its whole amount counts as spent
 	LostReturn = "return" // it counts no more
 )
 
-// The values of NewBudget.Period, OnExhausted and OnLost. The first is the default.
+// The lists of these words, and of what spending is grouped by.
 var (
+	// The values of NewBudget.Period, OnExhausted and OnLost. The first is the default.
 	BudgetPeriods  = []string{PeriodNone, PeriodDay, PeriodMonth}
 	BudgetPolicies = []string{ExhaustedFail, ExhaustedSuspend, ExhaustedAsk}
 	BudgetLosses   = []string{LostCharge, LostReturn}
+
+	// SpendingGroups lists what spending is grouped by. Agent and model are those of the
+	// reservation, or else of the provenance of the claim. The type is that of the task, the key that of the reservation, and the
+	// day that on which it was settled, in UTC; they are not known of reservations that are no longer kept.
+	SpendingGroups = []string{"task", "model", "agent", "type", "key", "day"}
 )
 
 // ReserveCall reserves an amount for an attempt, which holds the lease of its item.
@@ -131,19 +134,6 @@ type Exhausted struct {
 	TaskID string
 }
 
-// BudgetSignal is the name of the signal that wakes the items that wait for a budget.
-const BudgetSignal = "pawl.budget"
-
-// TypeBudget is the type of the tasks by which items ask for more of a budget, all that wait for
-// one by the same task. Their result is a BudgetQuestion, and they wait for an approval. No worker
-// claims them.
-const TypeBudget = ReservedPrefix + "budget"
-
-// MaxBudgetQuestions is how many tasks that ask for more of one budget have items that wait, of
-// which all but one were cancelled. With more, an item that asks waits until the budget is changed,
-// and for BudgetRetry at most.
-const MaxBudgetQuestions = 100
-
 // BudgetQuestion is what an approver reads: the reservation that was refused first, the budget's
 // numbers at that time, and what all items need that ask now, or asked when it was decided.
 type BudgetQuestion struct {
@@ -183,11 +173,6 @@ type BudgetSpendingFilter struct {
 	All   bool   // of all periods; false = of the current one
 	Limit int    // at most so many groups, those with the most; 0 = DefaultPage
 }
-
-// SpendingGroups lists what spending is grouped by. Agent and model are those of the
-// reservation, or else of the provenance of the claim. The type is that of the task, the key that of the reservation, and the
-// day that on which it was settled, in UTC; they are not known of reservations that are no longer kept.
-var SpendingGroups = []string{"task", "model", "agent", "type", "key", "day"}
 
 // BudgetSpending is what was spent of a budget, in groups.
 type BudgetSpending struct {

@@ -5,14 +5,6 @@ import (
 	"time"
 )
 
-// ReservedPrefix begins the names of types that Pawl itself makes tasks of. Callers cannot
-// create tasks of these types, register them or set limits of their queues.
-const ReservedPrefix = "pawl."
-
-// TypeBulk is the type of the tasks that stand for bulk calls. Engines carry them out; no
-// worker can claim them.
-const TypeBulk = ReservedPrefix + "bulk"
-
 // The verbs of a BulkCall.
 const (
 	BulkRetry  = "retry"
@@ -21,9 +13,6 @@ const (
 	BulkDelete = "delete"
 	BulkUpdate = "update"
 )
-
-// BulkVerbs lists the values of BulkCall.Verb.
-var BulkVerbs = []string{BulkRetry, BulkCancel, BulkBury, BulkDelete, BulkUpdate}
 
 // BulkCall applies a verb to each task that a filter selects. Only tasks that were created
 // before the call count, and never those of TypeBulk.

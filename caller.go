@@ -6,8 +6,29 @@ import (
 	"strings"
 )
 
-// DefaultNamespace is the namespace of calls that name none.
-const DefaultNamespace = "default"
+// The names of namespaces that have a meaning, and the types of actors.
+const (
+	// DefaultNamespace is the namespace of calls that name none.
+	DefaultNamespace = "default"
+
+	// AnyNamespace as the namespace of an API key allows every namespace.
+	AnyNamespace = "*"
+
+	// The types of actors.
+	ActorUser   = "user"
+	ActorAgent  = "agent"
+	ActorWorker = "worker"
+	ActorSystem = "system"
+	ActorAPI    = "api"
+)
+
+// The words of callers.
+var (
+	// ActorTypes lists all actor types.
+	ActorTypes = []string{ActorUser, ActorAgent, ActorWorker, ActorSystem, ActorAPI}
+	// KeyRoles are the roles that an API key may have. Each is named for an interface of Service.
+	KeyRoles = []string{"submitter", "claimer", "approver", "operator", "reader"}
+)
 
 // Caller is who makes a call: the namespace that it is confined to, and the actor that
 // events name. Servers set it from the API key; programs that embed the engine set it

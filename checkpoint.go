@@ -29,8 +29,9 @@ type Checkpoint struct {
 	RefsLeft bool `json:"refs_left,omitempty"`
 }
 
-// Types of checkpoints.
+// The types of checkpoints, and the words of their appends.
 const (
+	// Types of checkpoints.
 	IterationStart   = "iteration_start"
 	IterationEnd     = "iteration_end"
 	ToolExecuted     = "tool_executed"
@@ -40,14 +41,25 @@ const (
 	ManualCheckpoint = "manual_checkpoint"
 	ErrorBoundary    = "error_boundary"
 	CustomCheckpoint = "custom"
+
+	// What an append does that finds a checkpoint of the task itself with the name of a new one:
+	// AppendedCheckpoint.OnConflict.
+	NameRefuse  = "refuse"  // nothing is appended; the error has the number of the older one
+	NameReplace = "replace" // the older one is removed
+	NameKeep    = "keep"    // the older one stays, and the new one is not saved
 )
 
-// CheckpointTypes lists all types of checkpoints. Those of TaskCheckpointTypes can be
-// saved for a task without a lease.
+// The lists of these words.
 var (
+	// CheckpointTypes lists all types of checkpoints. Those of TaskCheckpointTypes can be
+	// saved for a task without a lease.
 	CheckpointTypes = []string{IterationStart, IterationEnd, ToolExecuted, LLMResponse, ApprovalPoint, StateTransition, ManualCheckpoint,
 		ErrorBoundary, CustomCheckpoint}
 	TaskCheckpointTypes = []string{ManualCheckpoint, ApprovalPoint, StateTransition, CustomCheckpoint}
+
+	// NameConflicts lists what an append does about a name that is taken. "" allows several
+	// checkpoints of one name.
+	NameConflicts = []string{NameRefuse, NameReplace, NameKeep}
 )
 
 // NewCheckpoint is the content of a checkpoint.

@@ -1,17 +1,5 @@
 package pawl
 
-// What an append does that finds a checkpoint of the task itself with the name of a new one:
-// AppendedCheckpoint.OnConflict.
-const (
-	NameRefuse  = "refuse"  // nothing is appended; the error has the number of the older one
-	NameReplace = "replace" // the older one is removed
-	NameKeep    = "keep"    // the older one stays, and the new one is not saved
-)
-
-// NameConflicts lists what an append does about a name that is taken. "" allows several
-// checkpoints of one name.
-var NameConflicts = []string{NameRefuse, NameReplace, NameKeep}
-
 // CheckpointAppend appends checkpoints to a task, all or none, in one transaction and without a
 // lease. They are the task's own: they belong to no item, and workers that hold items of the task
 // save theirs meanwhile. Only the types of TaskCheckpointTypes are allowed. A task that has ended

@@ -45,13 +45,6 @@ func (n *ChildNeed) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// The values of ChildWait.OnFailure. A child fails if it ends in another state than completed.
-const (
-	OnFailureFail     = "fail"     // the item fails with the code child_failed as soon as it cannot get what it needs
-	OnFailureContinue = "continue" // children that failed count as ended
-	OnFailureCancel   = "cancel"   // as soon as the item cannot get what it needs, the other children are cancelled and it goes on
-)
-
 // ChildWait names children of an item's task, and how many of them have to end.
 type ChildWait struct {
 	Name      string    `json:"name,omitempty"`       // which wait it is, for the caller; AwaitChildren sets its own. ≤ 255

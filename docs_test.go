@@ -1,6 +1,7 @@
 package pawl_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -135,18 +136,20 @@ func writeMoves(b *strings.Builder, l lifecycle) {
 // writeDiagram draws one arrow for each pair, with all its verbs.
 func writeDiagram(b *strings.Builder, l lifecycle) {
 	b.WriteString("\n```mermaid\nstateDiagram-v2\n")
-	for _, p := range pawl.Pairs(l.moves) {
-		var verbs []string
-		steps(l.moves, func(m pawl.Move, from, to string) {
-			if from == p.From && to == p.To && !slices.Contains(verbs, m.Verb) {
-				verbs = append(verbs, m.Verb)
-			}
-		})
-		from := p.From
-		if from == "" {
-			from = "[*]"
+	type pair struct{ from, to string }
+	verbs := map[pair][]string{}
+	var pairs []pair // each once, in table order
+	steps(l.moves, func(m pawl.Move, from, to string) {
+		p := pair{cmp.Or(from, "[*]"), to}
+		if verbs[p] == nil {
+			pairs = append(pairs, p)
 		}
-		fmt.Fprintf(b, "  %s --> %s: %s\n", from, p.To, strings.Join(verbs, ", "))
+		if !slices.Contains(verbs[p], m.Verb) {
+			verbs[p] = append(verbs[p], m.Verb)
+		}
+	})
+	for _, p := range pairs {
+		fmt.Fprintf(b, "  %s --> %s: %s\n", p.from, p.to, strings.Join(verbs[p], ", "))
 	}
 	for _, s := range l.states {
 		if s.Terminal {

@@ -7,9 +7,6 @@ type DoctorCall struct {
 	Events *int `json:"events,omitempty"`
 }
 
-// DefaultDoctorEvents is how many events a check compares with the log unless it says otherwise.
-const DefaultDoctorEvents = 100_000
-
 // Breach is a violation of an invariant of the database.
 type Breach struct {
 	Rule    string `json:"rule"`

@@ -56,34 +56,33 @@ const (
 	EffectUnknown EffectState = "unknown" // it is not known whether it happened
 )
 
-// EffectStates lists all states of effects.
-var EffectStates = []EffectState{EffectUnknown, EffectWaiting, EffectOpen, EffectDone, EffectFailed}
+// The lists of the states and outcomes of effects.
+var (
+	// EffectStates lists all states of effects.
+	EffectStates = []EffectState{EffectUnknown, EffectWaiting, EffectOpen, EffectDone, EffectFailed}
 
-// The outcomes of Resolve.
+	// EffectOutcomes lists all outcomes.
+	EffectOutcomes = []string{Happened, DidNotHappen, GiveUp}
+)
+
+// The words of effects.
 const (
+	// The outcomes of Resolve.
 	Happened     = "happened"
 	DidNotHappen = "did_not_happen"
 	GiveUp       = "give_up" // it stays unknown, and the item that waits for the decision fails
-)
 
-// EffectOutcomes lists all outcomes.
-var EffectOutcomes = []string{Happened, DidNotHappen, GiveUp}
-
-// The senders of effects.
-const (
+	// The senders of effects.
 	SentByAttempt = "attempt"
 	SentByGate    = "gate"
+
+	// What an unknown effect does. "" = OnUnknownProbe with a Probe, else OnUnknownRepeat if it is Repeatable, else
+	// OnUnknownAsk.
+	OnUnknownProbe  = "probe"  // ask the outside; if that does not tell, ask a person
+	OnUnknownRepeat = "repeat" // send it again, under the same key
+	OnUnknownAsk    = "ask"    // suspend the item until a person has decided
+	OnUnknownFail   = "fail"   // fail the item for good
 )
-
-// EffectSignal is the name of the signal that is sent when an effect is approved, rejected or
-// resolved. Its key is the effect's id.
-const EffectSignal = "pawl.effect"
-
-// FailedByEffect is the code of the error of an item whose effect stays unknown.
-const FailedByEffect = string(CodeEffectUnknown)
-
-// RejectedEffect is the code of the error of an effect that an approver rejected.
-const RejectedEffect = "rejected"
 
 // EffectReport is a report about an effect that was decided before.
 type EffectReport struct {

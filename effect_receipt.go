@@ -2,9 +2,6 @@ package pawl
 
 import "time"
 
-// EffectReceiptFormat is the member format of receipts.
-const EffectReceiptFormat = "pawl-effect-receipt-v1"
-
 // EffectReceipt proves without a database what became of an effect: its events, as the transparency log
 // has them, with the proof of each under one signed checkpoint. It has digests of the request and of the
 // answer, and neither of the two. translog.VerifyReceipt checks it.

@@ -9,15 +9,6 @@ import (
 	"net"
 )
 
-// What an unknown effect does. "" = OnUnknownProbe with a Probe, else OnUnknownRepeat if it is Repeatable, else
-// OnUnknownAsk.
-const (
-	OnUnknownProbe  = "probe"  // ask the outside; if that does not tell, ask a person
-	OnUnknownRepeat = "repeat" // send it again, under the same key
-	OnUnknownAsk    = "ask"    // suspend the item until a person has decided
-	OnUnknownFail   = "fail"   // fail the item for good
-)
-
 // Probed is what the outside says about a key.
 type Probed struct {
 	Happened bool

@@ -89,25 +89,40 @@ func (c Code) Info() ErrorInfo {
 	return CodeInternal.Info()
 }
 
-// Reasons of lease_lost.
+// The reasons of refusals, and the codes of failures that Pawl itself reports.
 const (
+	// Reasons of lease_lost.
 	ReasonTaken    = "taken"    // a later claim exists, or another worker made this one
 	ReasonExpired  = "expired"  // the lease ran out by the database's clock, swept or not
 	ReasonReleased = "released" // the item was released or suspended
-)
 
-// Reasons of the conflict of an append of checkpoints.
-const (
+	// Reasons of the conflict of an append of checkpoints.
 	ReasonSequence = "sequence" // the task's newest checkpoint is another than the call expects
 	ReasonName     = "name"     // the task itself has a checkpoint of the name
+
+	// ReasonEffectOpen is the reason of the conflict of a result that is handed in while an effect of the
+	// attempt is open: report it first.
+	ReasonEffectOpen = "effect_open"
+
+	// ReasonPruned is the reason of the conflict of a fork whose checkpoint retention has removed.
+	ReasonPruned = "pruned"
+
+	// ReasonEpoch is the reason of the conflict for a cursor of an older epoch.
+	// Error.Restart is the position to restart from.
+	ReasonEpoch = "epoch"
+
+	// The codes of failures that no worker reports.
+	FailedByDeadline        = "deadline"          // its deadline passed
+	FailedByStartToClose    = "start_to_close"    // an attempt took longer than start_to_close_seconds
+	FailedByScheduleToStart = "schedule_to_start" // no worker claimed it within schedule_to_start_seconds
+	FailedByChild           = "child_failed"      // it waited for children, and too many of them failed
+
+	// FailedByEffect is the code of the error of an item whose effect stays unknown.
+	FailedByEffect = string(CodeEffectUnknown)
+
+	// RejectedEffect is the code of the error of an effect that an approver rejected.
+	RejectedEffect = "rejected"
 )
-
-// ReasonEffectOpen is the reason of the conflict of a result that is handed in while an effect of the
-// attempt is open: report it first.
-const ReasonEffectOpen = "effect_open"
-
-// ReasonPruned is the reason of the conflict of a fork whose checkpoint retention has removed.
-const ReasonPruned = "pruned"
 
 // Field is one invalid field: a JSON Pointer into the request, and what is wrong there.
 type Field struct {
@@ -139,9 +154,9 @@ type Error struct {
 	Err        error         // the cause, for logs; never sent
 }
 
-// Errors to match with errors.Is. ErrLeaseTaken and ErrLeaseExpired match ErrLeaseLost
-// too.
+// Errors to match with errors.Is.
 var (
+	// ErrLeaseTaken and ErrLeaseExpired match ErrLeaseLost too.
 	ErrInvalid         = &Error{Code: CodeInvalid}
 	ErrUnauthenticated = &Error{Code: CodeUnauthenticated}
 	ErrForbidden       = &Error{Code: CodeForbidden}
@@ -161,19 +176,28 @@ var (
 	ErrUnavailable     = &Error{Code: CodeUnavailable}
 	ErrQuarantined     = &Error{Code: CodeQuarantined}
 	ErrInternal        = &Error{Code: CodeInternal}
+
+	// ErrNoSession is returned by Step, Progress and the like if the context is not that of
+	// a worker's handler.
+	ErrNoSession = errors.New(
+		"pawl: this context is not that of a worker's handler; in a test, pawltest.RunOne or pawltest.NewSession makes one")
+
+	// ErrTimeout is returned by WaitForAtMost if the signal did not arrive in time.
+	ErrTimeout = errors.New("pawl: the signal did not come in time")
+
+	// ErrSuspended is returned by Sleep and WaitFor when the item was suspended. The handler
+	// returns it unchanged, and a later attempt continues.
+	ErrSuspended = errors.New("pawl: suspended; the item goes on later")
+
+	// ErrCancelled is the cause of a handler's context when its item was cancelled: stop; a
+	// result would be refused.
+	ErrCancelled = errors.New("pawl: the item was cancelled")
+
+	// ErrStopped means that the message was stopped. Its writer returns it from then on, and
+	// it is the cause of its context. If a handler returns it, the item completes without a
+	// result.
+	ErrStopped = errors.New("pawl: the message was stopped")
 )
-
-// ErrNoSession is returned by Step, Progress and the like if the context is not that of
-// a worker's handler.
-var ErrNoSession = errors.New(
-	"pawl: this context is not that of a worker's handler; in a test, pawltest.RunOne or pawltest.NewSession makes one")
-
-// ErrTimeout is returned by WaitForAtMost if the signal did not arrive in time.
-var ErrTimeout = errors.New("pawl: the signal did not come in time")
-
-// ErrSuspended is returned by Sleep and WaitFor when the item was suspended. The handler
-// returns it unchanged, and a later attempt continues.
-var ErrSuspended = errors.New("pawl: suspended; the item goes on later")
 
 // Error returns "op: message (code)".
 func (e *Error) Error() string {

@@ -85,18 +85,6 @@ var Events = []EventInfo{
 	{"effect_resolved", false, "item", "Effect resolved"},
 }
 
-// Actor types.
-const (
-	ActorUser   = "user"
-	ActorAgent  = "agent"
-	ActorWorker = "worker"
-	ActorSystem = "system"
-	ActorAPI    = "api"
-)
-
-// ActorTypes lists all actor types.
-var ActorTypes = []string{ActorUser, ActorAgent, ActorWorker, ActorSystem, ActorAPI}
-
 // FeedEnd as EventFilter.After stands for the newest position.
 const FeedEnd int64 = -1
 

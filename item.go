@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"github.com/pawl-work/pawl/internal/asked"
 )
 
 // Item is one unit of work, leased by one worker at a time. After a lease these fields
@@ -52,19 +54,42 @@ type Item struct {
 	Repeated bool `json:"repeated,omitempty"`
 }
 
-// The kinds of items. Plan and apply items are claimed only by naming their type.
+// The words of items, of their parts, and of calls about them.
 const (
+	// The kinds of items. Plan and apply items are claimed only by naming their type.
 	KindWork  = "work"
 	KindPlan  = "plan"
 	KindApply = "apply"
-)
 
-// The codes of failures that no worker reports.
-const (
-	FailedByDeadline        = "deadline"          // its deadline passed
-	FailedByStartToClose    = "start_to_close"    // an attempt took longer than start_to_close_seconds
-	FailedByScheduleToStart = "schedule_to_start" // no worker claimed it within schedule_to_start_seconds
-	FailedByChild           = "child_failed"      // it waited for children, and too many of them failed
+	// The modes of a finalize.
+	FinalizeStrict     = "strict"      // the default: every required part exists, and none is a draft or rejected
+	FinalizeBestEffort = "best_effort" // from the validated parts only
+
+	// The statuses of a part.
+	PartDraft     = "draft"
+	PartValidated = "validated"
+	PartRejected  = "rejected"
+
+	// The values of ChildWait.OnFailure. A child fails if it ends in another state than completed.
+	OnFailureFail     = "fail"     // the item fails with the code child_failed as soon as it cannot get what it needs
+	OnFailureContinue = "continue" // children that failed count as ended
+	OnFailureCancel   = "cancel"   // as soon as the item cannot get what it needs, the other children are cancelled and it goes on
+
+	// SinceEver is the value of SuspendCall.Since that takes any stored signal.
+	SinceEver = "ever"
+
+	// OrderCreated is the value of KeyLimits.Order for items of a key one at a time, in the order
+	// in which they were created.
+	OrderCreated = "created"
+
+	// What makes a task unique: Unique.By.
+	UniqueByInput = "input" // its payload and items
+	UniqueByKey   = "key"   // a key that the caller gives
+
+	// What a create does that finds an older task: Unique.OnConflict.
+	OnConflictReject  = "reject"  // it is refused; the error has the older task's id
+	OnConflictReturn  = "return"  // it returns the older task
+	OnConflictReplace = "replace" // it replaces the older task's payload, if no worker has claimed it yet, and is refused otherwise
 )
 
 // Failure is why an item or task failed. A plain JSON string is read as its message.
@@ -216,25 +241,10 @@ type Moved struct {
 	Item *Item `json:"-"`
 }
 
-type wantsItem struct{}
-
 // WithItem returns a context in which verbs that change an item return it in Moved.Item.
 // Their statement then reads the item's input too, so use it for single calls.
 func WithItem(ctx context.Context) context.Context {
-	return context.WithValue(ctx, wantsItem{}, true)
-}
-
-// WantsItem reports whether ctx comes from WithItem.
-func WantsItem(ctx context.Context) bool { return ctx.Value(wantsItem{}) != nil }
-
-// ItemOf returns the item of an answer. It reads the item if the answer does not have it.
-func ItemOf(ctx context.Context, s ItemReader, m Moved) (Item, error) {
-	if m.Item != nil {
-		return *m.Item, nil
-	}
-	i, err := s.GetItem(ctx, m.ID)
-	i.Repeated = m.Repeated && err == nil
-	return i, err
+	return asked.With(ctx, asked.Item, true)
 }
 
 // RevokeCall ends the lease of an item, whichever worker holds it.

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"time"
+
+	"github.com/pawl-work/pawl/internal/asked"
 )
 
 // Key is an idempotency key: (namespace, scope, key) and the hash of its request
@@ -30,9 +32,6 @@ const (
 	KeyCompleted = "completed"
 	KeyFailed    = "failed"
 )
-
-// KeyStatuses lists all statuses of a key.
-var KeyStatuses = []string{KeyPending, KeyCompleted, KeyFailed}
 
 // KeyBegin opens a key. The answer says whether to run, or has the stored answer in
 // Key.Response. A key of another request is ErrKeyReused. A key whose call is in flight
@@ -149,16 +148,8 @@ func Once[T any](ctx context.Context, keys KeyKeeper, key string, request any, f
 	})
 }
 
-type keyOfTries struct{}
-
 // OneCall returns a context whose calls are tries of one call. A client that makes idempotency keys
 // gives them one, so that a try whose answer was lost is not carried out twice.
 func OneCall(ctx context.Context) context.Context {
-	return context.WithValue(ctx, keyOfTries{}, rand.Text())
-}
-
-// KeyOfTries returns the key that OneCall made; "" = none.
-func KeyOfTries(ctx context.Context) string {
-	key, _ := ctx.Value(keyOfTries{}).(string)
-	return key
+	return asked.With(ctx, asked.Tries, rand.Text())
 }

@@ -84,59 +84,129 @@ type StateInfo struct {
 	FreesInput bool // of a task's state: another task may have the same input
 }
 
-// ItemStates lists every state of an item, in the usual order.
-var ItemStates = []StateInfo{
-	{Name: "scheduled", Status: StatusPending, Timed: true, Shown: true, Stored: true, Code: 1,
-		Table: "scheduled", Counter: "open", Task: "queued"},
-	{Name: "waiting", Status: StatusPending, Timed: true, Shown: true, Stored: true, Code: 2,
-		Table: "waiting", Counter: "open", Task: "queued"},
-	{Name: "queued", Status: StatusPending, Shown: true, Stored: true, Code: 3, Table: "ready", Counter: "open", Task: "queued"},
-	{Name: "leased", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true, Code: 4,
-		Table: "leases", Counter: "open", Task: "checked_out"},
-	{Name: "in_progress", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true, Code: 5,
-		Table: "leases", Counter: "open", Task: "in_progress"},
-	{Name: "submitted", Status: StatusInProgress, Shown: true, Stored: true, Code: 6, Table: "parked_items", Task: "submitted"},
-	{Name: "accepted", Status: StatusInProgress, Shown: true, Stored: true, Code: 7, Table: "parked_items", Task: "approved"},
-	{Name: "completed", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true, Code: 8,
-		Table: "finished_items", Task: "completed"},
-	{Name: "rejected", Status: StatusFailed, Terminal: true, Shown: true, Stored: true, Code: 9, Table: "finished_items", Task: "rejected"},
-	{Name: "failed", Status: StatusFailed, Timed: true, Shown: true, Stored: true, Code: 10,
-		Table: "parked_items", Counter: "failed", Task: "failed"},
-	{Name: "dead_lettered", Status: StatusFailed, Shown: true, Stored: true, Code: 11,
-		Table: "parked_items", Counter: "dead", Task: "dead_lettered"},
-	{Name: "cancelled", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true, Code: 12,
-		Table: "finished_items", Counter: "cancelled", Task: "cancelled"},
-}
-
-// TaskStates lists every state of a task, stored or shown.
-var TaskStates = []StateInfo{
-	{Name: "open", Status: StatusPending, Stored: true, Code: 1},
-	{Name: "queued", Status: StatusPending, Shown: true},
-	{Name: "checked_out", Status: StatusInProgress, Shown: true},
-	{Name: "in_progress", Status: StatusInProgress, Shown: true},
-	{Name: "submitted", Status: StatusInProgress, Shown: true, Stored: true, Code: 2},
-	{Name: "approved", Status: StatusInProgress, Shown: true, Stored: true, Code: 3},
-	{Name: "applied", Status: StatusInProgress, Shown: true, Stored: true, Code: 4},
-	{Name: "completed", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true, Code: 5},
-	{Name: "rejected", Status: StatusFailed, Terminal: true, Shown: true, Stored: true, Code: 6, FreesInput: true},
-	{Name: "failed", Status: StatusFailed, Timed: true, Shown: true, Stored: true, Code: 7},
-	{Name: "dead_lettered", Status: StatusFailed, Shown: true, Stored: true, Code: 8, FreesInput: true},
-	{Name: "cancelled", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true, Code: 9, FreesInput: true},
-}
-
-// MessageStates lists every state of a message.
-var MessageStates = []StateInfo{
-	{Name: "streaming", Status: StatusInProgress, Shown: true, Stored: true},
-	{Name: "complete", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true},
-	{Name: "stopped", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true},
-	{Name: "error", Status: StatusFailed, Shown: true, Stored: true},
-}
-
-// TaskStatuses and ItemStatuses are the statuses that tasks and items have, in the usual
-// order.
+// The tables of states and moves.
 var (
+	// ItemStates lists every state of an item, in the usual order.
+	ItemStates = []StateInfo{
+		{Name: "scheduled", Status: StatusPending, Timed: true, Shown: true, Stored: true, Code: 1,
+			Table: "scheduled", Counter: "open", Task: "queued"},
+		{Name: "waiting", Status: StatusPending, Timed: true, Shown: true, Stored: true, Code: 2,
+			Table: "waiting", Counter: "open", Task: "queued"},
+		{Name: "queued", Status: StatusPending, Shown: true, Stored: true, Code: 3, Table: "ready", Counter: "open", Task: "queued"},
+		{Name: "leased", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true, Code: 4,
+			Table: "leases", Counter: "open", Task: "checked_out"},
+		{Name: "in_progress", Status: StatusInProgress, Leased: true, Timed: true, Shown: true, Stored: true, Code: 5,
+			Table: "leases", Counter: "open", Task: "in_progress"},
+		{Name: "submitted", Status: StatusInProgress, Shown: true, Stored: true, Code: 6, Table: "parked_items", Task: "submitted"},
+		{Name: "accepted", Status: StatusInProgress, Shown: true, Stored: true, Code: 7, Table: "parked_items", Task: "approved"},
+		{Name: "completed", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true, Code: 8,
+			Table: "finished_items", Task: "completed"},
+		{Name: "rejected", Status: StatusFailed, Terminal: true, Shown: true, Stored: true, Code: 9, Table: "finished_items", Task: "rejected"},
+		{Name: "failed", Status: StatusFailed, Timed: true, Shown: true, Stored: true, Code: 10,
+			Table: "parked_items", Counter: "failed", Task: "failed"},
+		{Name: "dead_lettered", Status: StatusFailed, Shown: true, Stored: true, Code: 11,
+			Table: "parked_items", Counter: "dead", Task: "dead_lettered"},
+		{Name: "cancelled", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true, Code: 12,
+			Table: "finished_items", Counter: "cancelled", Task: "cancelled"},
+	}
+
+	// TaskStates lists every state of a task, stored or shown.
+	TaskStates = []StateInfo{
+		{Name: "open", Status: StatusPending, Stored: true, Code: 1},
+		{Name: "queued", Status: StatusPending, Shown: true},
+		{Name: "checked_out", Status: StatusInProgress, Shown: true},
+		{Name: "in_progress", Status: StatusInProgress, Shown: true},
+		{Name: "submitted", Status: StatusInProgress, Shown: true, Stored: true, Code: 2},
+		{Name: "approved", Status: StatusInProgress, Shown: true, Stored: true, Code: 3},
+		{Name: "applied", Status: StatusInProgress, Shown: true, Stored: true, Code: 4},
+		{Name: "completed", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true, Code: 5},
+		{Name: "rejected", Status: StatusFailed, Terminal: true, Shown: true, Stored: true, Code: 6, FreesInput: true},
+		{Name: "failed", Status: StatusFailed, Timed: true, Shown: true, Stored: true, Code: 7},
+		{Name: "dead_lettered", Status: StatusFailed, Shown: true, Stored: true, Code: 8, FreesInput: true},
+		{Name: "cancelled", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true, Code: 9, FreesInput: true},
+	}
+
+	// MessageStates lists every state of a message.
+	MessageStates = []StateInfo{
+		{Name: "streaming", Status: StatusInProgress, Shown: true, Stored: true},
+		{Name: "complete", Status: StatusCompleted, Terminal: true, Shown: true, Stored: true},
+		{Name: "stopped", Status: StatusCancelled, Terminal: true, Shown: true, Stored: true},
+		{Name: "error", Status: StatusFailed, Shown: true, Stored: true},
+	}
+
+	// TaskStatuses and ItemStatuses are the statuses that tasks and items have, in the usual
+	// order.
 	TaskStatuses = statuses(TaskStates)
 	ItemStatuses = append(statuses(ItemStates), StatusExpired)
+
+	// ItemMoves is the lifecycle of an item (docs/contract.md §1).
+	ItemMoves = []Move{
+		{[]string{""}, "create", []string{"queued", "scheduled", "waiting"}, "proposed", true,
+			"scheduled when run_at lies ahead, waiting when it depends on another item; a task of many items leaves `planned` for each"},
+		{[]string{"scheduled"}, "due", []string{"queued"}, "due", false, "run_at has come"},
+		{[]string{"waiting"}, "ready", []string{"queued"}, "ready", false, "its signal, time, dependency or decision arrived"},
+		{[]string{"queued"}, "claim", []string{"leased"}, "leased", true, "attempt+1"},
+		{[]string{"leased"}, "start", []string{"in_progress"}, "in_progress", false,
+			"the first sign of life of the attempt: heartbeat, progress, checkpoint, part or chunk"},
+		{held, "complete", []string{"completed"}, "completed", true, "types without acceptance"},
+		{held, "submit", []string{"submitted"}, "submitted", true, "the result fits the type's schema"},
+		{held, "fail", []string{"scheduled", "queued", "failed"}, "failed", true,
+			"failures+1; back-off, or at once when it is 0; failed when it is not retryable or max_attempts is reached"},
+		{held, "expire", []string{"queued", "failed"}, "lease_expired", false,
+			"by the sweep, without a back-off; failures+1, except for items that were prefetched or waited for, and never started"},
+		{held, "release", []string{"queued", "scheduled"}, "released", true, "given back; scheduled when delay_seconds is given; not counted"},
+		{held, "revoke_lease", []string{"queued"}, "lease_revoked", true,
+			"an operator ended the lease, or the API key that holds it was revoked; not counted"},
+		{held, "suspend", []string{"waiting"}, "suspended", true, "until a signal or a time; not counted"},
+		{[]string{"submitted"}, "accept", []string{"accepted"}, "accepted", false, "its task was approved"},
+		{[]string{"accepted"}, "settle", []string{"completed"}, "", false, "its task was applied"},
+		{[]string{"submitted"}, "reject", []string{"rejected", "queued"}, "rejected", true,
+			"final, or for rework: failures reset, rework+1"},
+		{[]string{"waiting"}, "give_up", []string{"failed", "cancelled"}, "", false,
+			"an item it depends on failed or was cancelled, or its deadline passed; not counted"},
+		{[]string{"scheduled", "queued", "leased", "in_progress"}, "give_up", []string{"failed"}, "", false,
+			"its deadline passed, or it was queued for longer than schedule_to_start_seconds; also the item of the task that reports a " +
+				"disabled relay; not counted"},
+		{[]string{"failed", "dead_lettered"}, "retry", []string{"queued"}, "retried", true, "failures reset; the attempt keeps rising"},
+		{[]string{"failed"}, "bury", []string{"dead_lettered"}, "dead_lettered", true, "after 48 h, or by an operator"},
+		{[]string{"scheduled", "waiting", "queued", "leased", "in_progress", "submitted", "accepted", "failed", "dead_lettered"}, "cancel",
+			[]string{"cancelled"}, "cancelled", true, "from any state that is not final"},
+	}
+
+	// TaskMoves is the lifecycle of a task (docs/contract.md §2).
+	TaskMoves = []Move{
+		{[]string{""}, "create", []string{"open"}, "proposed", true, "with its items"},
+		{[]string{"open"}, "settle", []string{"submitted", "completed", "failed", "dead_lettered", "cancelled"}, "", false,
+			"its last item has no work left"},
+		{[]string{"submitted"}, "settle", []string{"failed", "dead_lettered", "cancelled"}, "", false,
+			"the last item that decided its state was cancelled; the remaining items decide"},
+		{[]string{"failed"}, "settle", []string{"submitted", "completed", "dead_lettered", "cancelled"}, "", false,
+			"the last item that decided its state was cancelled; the remaining items decide"},
+		{[]string{"dead_lettered"}, "settle", []string{"submitted", "completed", "cancelled"}, "", false,
+			"the last item that decided its state was cancelled; the remaining items decide"},
+		{[]string{"submitted"}, "approve", []string{"approved"}, "approved", true, "the first decision wins"},
+		{[]string{"submitted"}, "reject", []string{"rejected", "open"}, "rejected", true, "final, or items are sent back for rework"},
+		{[]string{"approved"}, "apply", []string{"applied"}, "applied", false, "it takes effect, once"},
+		{[]string{"approved"}, "fail", []string{"failed"}, "failed", false, "apply failed; failed_in: apply"},
+		{[]string{"applied"}, "settle", []string{"completed"}, "", false, "in the same transaction as apply"},
+		{[]string{"failed", "dead_lettered"}, "retry", []string{"open", "approved"}, "retried", true, "approved when it was apply that failed"},
+		{[]string{"failed"}, "bury", []string{"dead_lettered"}, "dead_lettered", true, "after 48 h, or by an operator"},
+		{[]string{"open", "submitted", "approved", "failed", "dead_lettered"}, "cancel", []string{"cancelled"}, "cancelled", true,
+			"from any state that is not final; applied lasts for no longer than a transaction"},
+	}
+
+	// MessageMoves is the lifecycle of a message (docs/contract.md §6).
+	MessageMoves = []Move{
+		{[]string{""}, "create", []string{"streaming", "complete"}, "message_started", true, ""},
+		{[]string{"streaming"}, "finish", []string{"complete"}, "message_ended", true, ""},
+		{[]string{"streaming"}, "stop", []string{"stopped"}, "message_ended", true, "the item stays leased"},
+		{[]string{"streaming"}, "exhaust", []string{"error"}, "message_ended", false, "its item failed"},
+		{[]string{"error"}, "resume", []string{"streaming"}, "message_started", false,
+			"its item was retried; the same message continues, the cut stays visible"},
+	}
+
+	// KeyStatuses lists all statuses of a key.
+	KeyStatuses = []string{KeyPending, KeyCompleted, KeyFailed}
 )
 
 func statuses(states []StateInfo) []Status {
@@ -161,90 +231,6 @@ type Move struct {
 }
 
 var held = []string{"leased", "in_progress"}
-
-// ItemMoves is the lifecycle of an item (docs/contract.md §1).
-var ItemMoves = []Move{
-	{[]string{""}, "create", []string{"queued", "scheduled", "waiting"}, "proposed", true,
-		"scheduled when run_at lies ahead, waiting when it depends on another item; a task of many items leaves `planned` for each"},
-	{[]string{"scheduled"}, "due", []string{"queued"}, "due", false, "run_at has come"},
-	{[]string{"waiting"}, "ready", []string{"queued"}, "ready", false, "its signal, time, dependency or decision arrived"},
-	{[]string{"queued"}, "claim", []string{"leased"}, "leased", true, "attempt+1"},
-	{[]string{"leased"}, "start", []string{"in_progress"}, "in_progress", false,
-		"the first sign of life of the attempt: heartbeat, progress, checkpoint, part or chunk"},
-	{held, "complete", []string{"completed"}, "completed", true, "types without acceptance"},
-	{held, "submit", []string{"submitted"}, "submitted", true, "the result fits the type's schema"},
-	{held, "fail", []string{"scheduled", "queued", "failed"}, "failed", true,
-		"failures+1; back-off, or at once when it is 0; failed when it is not retryable or max_attempts is reached"},
-	{held, "expire", []string{"queued", "failed"}, "lease_expired", false,
-		"by the sweep, without a back-off; failures+1, except for items that were prefetched or waited for, and never started"},
-	{held, "release", []string{"queued", "scheduled"}, "released", true, "given back; scheduled when delay_seconds is given; not counted"},
-	{held, "revoke_lease", []string{"queued"}, "lease_revoked", true,
-		"an operator ended the lease, or the API key that holds it was revoked; not counted"},
-	{held, "suspend", []string{"waiting"}, "suspended", true, "until a signal or a time; not counted"},
-	{[]string{"submitted"}, "accept", []string{"accepted"}, "accepted", false, "its task was approved"},
-	{[]string{"accepted"}, "settle", []string{"completed"}, "", false, "its task was applied"},
-	{[]string{"submitted"}, "reject", []string{"rejected", "queued"}, "rejected", true,
-		"final, or for rework: failures reset, rework+1"},
-	{[]string{"waiting"}, "give_up", []string{"failed", "cancelled"}, "", false,
-		"an item it depends on failed or was cancelled, or its deadline passed; not counted"},
-	{[]string{"scheduled", "queued", "leased", "in_progress"}, "give_up", []string{"failed"}, "", false,
-		"its deadline passed, or it was queued for longer than schedule_to_start_seconds; also the item of the task that reports a " +
-			"disabled relay; not counted"},
-	{[]string{"failed", "dead_lettered"}, "retry", []string{"queued"}, "retried", true, "failures reset; the attempt keeps rising"},
-	{[]string{"failed"}, "bury", []string{"dead_lettered"}, "dead_lettered", true, "after 48 h, or by an operator"},
-	{[]string{"scheduled", "waiting", "queued", "leased", "in_progress", "submitted", "accepted", "failed", "dead_lettered"}, "cancel",
-		[]string{"cancelled"}, "cancelled", true, "from any state that is not final"},
-}
-
-// TaskMoves is the lifecycle of a task (docs/contract.md §2).
-var TaskMoves = []Move{
-	{[]string{""}, "create", []string{"open"}, "proposed", true, "with its items"},
-	{[]string{"open"}, "settle", []string{"submitted", "completed", "failed", "dead_lettered", "cancelled"}, "", false,
-		"its last item has no work left"},
-	{[]string{"submitted"}, "settle", []string{"failed", "dead_lettered", "cancelled"}, "", false,
-		"the last item that decided its state was cancelled; the remaining items decide"},
-	{[]string{"failed"}, "settle", []string{"submitted", "completed", "dead_lettered", "cancelled"}, "", false,
-		"the last item that decided its state was cancelled; the remaining items decide"},
-	{[]string{"dead_lettered"}, "settle", []string{"submitted", "completed", "cancelled"}, "", false,
-		"the last item that decided its state was cancelled; the remaining items decide"},
-	{[]string{"submitted"}, "approve", []string{"approved"}, "approved", true, "the first decision wins"},
-	{[]string{"submitted"}, "reject", []string{"rejected", "open"}, "rejected", true, "final, or items are sent back for rework"},
-	{[]string{"approved"}, "apply", []string{"applied"}, "applied", false, "it takes effect, once"},
-	{[]string{"approved"}, "fail", []string{"failed"}, "failed", false, "apply failed; failed_in: apply"},
-	{[]string{"applied"}, "settle", []string{"completed"}, "", false, "in the same transaction as apply"},
-	{[]string{"failed", "dead_lettered"}, "retry", []string{"open", "approved"}, "retried", true, "approved when it was apply that failed"},
-	{[]string{"failed"}, "bury", []string{"dead_lettered"}, "dead_lettered", true, "after 48 h, or by an operator"},
-	{[]string{"open", "submitted", "approved", "failed", "dead_lettered"}, "cancel", []string{"cancelled"}, "cancelled", true,
-		"from any state that is not final; applied lasts for no longer than a transaction"},
-}
-
-// MessageMoves is the lifecycle of a message (docs/contract.md §6).
-var MessageMoves = []Move{
-	{[]string{""}, "create", []string{"streaming", "complete"}, "message_started", true, ""},
-	{[]string{"streaming"}, "finish", []string{"complete"}, "message_ended", true, ""},
-	{[]string{"streaming"}, "stop", []string{"stopped"}, "message_ended", true, "the item stays leased"},
-	{[]string{"streaming"}, "exhaust", []string{"error"}, "message_ended", false, "its item failed"},
-	{[]string{"error"}, "resume", []string{"streaming"}, "message_started", false,
-		"its item was retried; the same message continues, the cut stays visible"},
-}
-
-// Pair is one allowed change of a state.
-type Pair struct{ From, To string }
-
-// Pairs lists every allowed change of a lifecycle once, in table order.
-func Pairs(moves []Move) []Pair {
-	var out []Pair
-	for _, m := range moves {
-		for _, from := range m.From {
-			for _, to := range m.To {
-				if p := (Pair{from, to}); !slices.Contains(out, p) {
-					out = append(out, p)
-				}
-			}
-		}
-	}
-	return out
-}
 
 // From lists the states that a verb starts from, each once, in table order.
 func From(moves []Move, verb string) []string {

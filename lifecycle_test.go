@@ -283,19 +283,3 @@ func TestMovesLeaveEvents(t *testing.T) {
 		}
 	}
 }
-
-func TestPairs(t *testing.T) {
-	eachLifecycle(t, func(t *testing.T, l lifecycle) {
-		pairs := pawl.Pairs(l.moves)
-		want := map[pawl.Pair]bool{}
-		steps(l.moves, func(_ pawl.Move, from, to string) { want[pawl.Pair{From: from, To: to}] = true })
-		if len(pairs) != len(want) {
-			t.Errorf("%d pairs, want %d, each once", len(pairs), len(want))
-		}
-		for _, p := range pairs {
-			if !want[p] {
-				t.Errorf("%v is no pair", p)
-			}
-		}
-	})
-}

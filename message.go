@@ -54,16 +54,27 @@ func (m Message) Text() string {
 	return text
 }
 
-// The roles of messages.
+// The words of messages.
 const (
+	// The roles of messages.
 	RoleUser      = "user"
 	RoleAssistant = "assistant"
 	RoleSystem    = "system"
 	RoleTool      = "tool"
-)
 
-// Roles lists all roles.
-var Roles = []string{RoleUser, RoleAssistant, RoleSystem, RoleTool}
+	// The statuses of message parts; a complete and valid part has none.
+	PartStreaming = "streaming"
+	PartAbandoned = "abandoned"
+
+	// The types of chunks.
+	ChunkText       = "text"
+	ChunkReasoning  = "reasoning"
+	ChunkToolCall   = "tool_call"
+	ChunkToolResult = "tool_result"
+	ChunkFile       = "file"
+	ChunkData       = "data"
+	ChunkError      = "error"
+)
 
 // MessagePart is one part of a message's content, in the form of the AI SDK: text,
 // reasoning, tool-call, tool-result, file, data, error.
@@ -81,12 +92,6 @@ type MessagePart struct {
 	Status     string          `json:"status,omitempty"` // streaming: still being written; abandoned: written by a step that was interrupted
 }
 
-// The statuses of message parts; a complete and valid part has none.
-const (
-	PartStreaming = "streaming"
-	PartAbandoned = "abandoned"
-)
-
 // Chunk is one piece of a message, as it was appended. Its number is the offset at which
 // it was appended and never changes.
 type Chunk struct {
@@ -101,20 +106,6 @@ type Chunk struct {
 	URL        string          `json:"url,omitempty"`  // of a file
 	Data       json.RawMessage `json:"data,omitempty"` // of data
 }
-
-// The types of chunks.
-const (
-	ChunkText       = "text"
-	ChunkReasoning  = "reasoning"
-	ChunkToolCall   = "tool_call"
-	ChunkToolResult = "tool_result"
-	ChunkFile       = "file"
-	ChunkData       = "data"
-	ChunkError      = "error"
-)
-
-// ChunkTypes lists all types of chunks.
-var ChunkTypes = []string{ChunkText, ChunkReasoning, ChunkToolCall, ChunkToolResult, ChunkFile, ChunkData, ChunkError}
 
 // Words is text that may be cut in the middle of a character in a way that JSON can
 // express: as half of a surrogate pair, because programs that count in UTF-16 cut there.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+
+	"github.com/pawl-work/pawl/internal/asked"
 )
 
 // FeedPosition is a position in the event feed, in one history of the database. The
@@ -41,10 +43,6 @@ func ParseFeedPosition(text string) (FeedPosition, error) {
 	return p, nil
 }
 
-// ReasonEpoch is the reason of the conflict for a cursor of an older epoch.
-// Error.Restart is the position to restart from.
-const ReasonEpoch = "epoch"
-
 // RestartOf returns the position from which a reader of the feed restarts, if err says
 // that its cursor is of an older epoch. Reading from there, the reader misses no event
 // of the present history.
@@ -56,32 +54,8 @@ func RestartOf(err error) (FeedPosition, bool) {
 	return FeedPosition{}, false
 }
 
-type inEpoch struct{}
-
 // InEpoch returns a context in which the number of a chunk that FollowMessage continues after is of
 // an epoch: that of the frame it came with. Without it the number is of epoch 0.
 func InEpoch(ctx context.Context, epoch int64) context.Context {
-	return context.WithValue(ctx, inEpoch{}, epoch)
-}
-
-// EpochOf returns the epoch of InEpoch.
-func EpochOf(ctx context.Context) int64 {
-	epoch, _ := ctx.Value(inEpoch{}).(int64)
-	return epoch
-}
-
-// ParseChunkPosition parses the id of a frame of a message's stream: the number of a chunk, or
-// "EPOCH-NUMBER".
-func ParseChunkPosition(id string) (epoch, chunk int64, ok bool) {
-	p, err := ParseFeedPosition(id)
-	return p.Epoch, p.Position, err == nil && p.Position >= 0
-}
-
-// ChunkPosition returns the id of a frame: the number of a chunk, and in a later epoch than 0
-// "EPOCH-NUMBER".
-func ChunkPosition(epoch, chunk int64) string {
-	if epoch == 0 {
-		return strconv.FormatInt(chunk, 10)
-	}
-	return FeedPosition{Epoch: epoch, Position: chunk}.String()
+	return asked.With(ctx, asked.Epoch, epoch)
 }

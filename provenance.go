@@ -27,30 +27,12 @@ type ProvenanceRecord struct {
 	TaskID     string          `json:"task_id"`
 	ItemID     string          `json:"item_id,omitempty"`
 	Attempt    int             `json:"attempt,omitempty"`
-	Verb       string          `json:"verb"`            // one of ProvenanceVerbs
+	Verb       string          `json:"verb"`            // create, claim, submit, finalize, complete, fail, approve or reject
 	Scope      string          `json:"scope,omitempty"` // scope of the idempotency key: verb:item:ID or verb:task:ID
 	Provenance                 // its IdempotencyKey is the SHA-256 of the key, in hex; the key itself is not stored
 	EventID    string          `json:"event_id,omitempty"` // the event of the call
 	Data       json.RawMessage `json:"data,omitempty"`     // data of that event: evidence and notes of a submission, errors of a rejection
 	CreatedAt  time.Time       `json:"created_at"`
-}
-
-// ProvenanceVerb is one row of ProvenanceVerbs.
-type ProvenanceVerb struct {
-	Verb  string
-	Event string // the event that the verb leaves
-}
-
-// ProvenanceVerbs lists the verbs that take provenance.
-var ProvenanceVerbs = []ProvenanceVerb{
-	{"create", "proposed"},
-	{"claim", "leased"},
-	{"submit", "submitted"},
-	{"finalize", "submitted"},
-	{"complete", "completed"},
-	{"fail", "failed"},
-	{"approve", "approved"},
-	{"reject", "rejected"},
 }
 
 // ProvenanceFilter selects provenance, oldest first.
@@ -62,8 +44,8 @@ type ProvenanceFilter struct {
 
 type provenanceKey struct{}
 
-// WithProvenance returns a context whose calls carry p, unless they have their own: all
-// verbs of ProvenanceVerbs. The zero value removes it.
+// WithProvenance returns a context whose calls carry p, unless they have their own: those of
+// the verbs that ProvenanceRecord.Verb lists. The zero value removes it.
 func WithProvenance(ctx context.Context, p Provenance) context.Context {
 	return context.WithValue(ctx, provenanceKey{}, &p)
 }

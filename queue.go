@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 	"time"
+
+	"github.com/pawl-work/pawl/internal/asked"
 )
 
 // Queue is the items of one type in a namespace: what workers claim from. A type has its
@@ -92,22 +94,9 @@ type KeyLimits struct {
 	Fair *bool `json:"fair,omitempty"`
 }
 
-// OrderCreated is the value of KeyLimits.Order for items of a key one at a time, in the order
-// in which they were created.
-const OrderCreated = "created"
-
-type nextAtKey struct{}
-
 // WithNextAt has the claims of a context set next: to the time at which a rate limit lets another
 // item start, if a claim got fewer items than it asked for because of the limit; else to the
 // zero time.
 func WithNextAt(ctx context.Context, next *time.Time) context.Context {
-	return context.WithValue(ctx, nextAtKey{}, next)
-}
-
-// SetNextAt sets what WithNextAt was given; it is for implementations of Leaser.
-func SetNextAt(ctx context.Context, next time.Time) {
-	if to, ok := ctx.Value(nextAtKey{}).(*time.Time); ok {
-		*to = next
-	}
+	return asked.With(ctx, asked.NextAt, next)
 }

@@ -13,7 +13,7 @@ import (
 // The databases accept an event for every code of the table of moves, and for no other.
 func TestDatabasesRefuseUnknownCodes(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		last := len(pawl.MoveCodes)
+		last := len(store.MoveCodes)
 		for _, code := range []any{nil, -1, 0, last + 1} {
 			if takes(t, p, code) {
 				t.Errorf("the database takes an event with code %v", code)

@@ -14,10 +14,6 @@ type WorkerInfo struct {
 	LastSeenAt time.Time `json:"last_seen_at"`
 }
 
-// WorkerLive is how long a worker counts as live after it was last seen. Workers register
-// again every 30 s, and a claim waits for at most 60 s.
-const WorkerLive = 2 * time.Minute
-
 // WorkerFilter selects workers, last seen first.
 type WorkerFilter struct {
 	SeenSince time.Time // zero = all

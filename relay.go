@@ -22,10 +22,6 @@ type Relay struct {
 	UpdatedAt   time.Time      `json:"updated_at"`
 }
 
-// TypeRelayDisabled is the type of the task that reports a disabled relay: a failed task
-// of namespace default, created in the same transaction. Its payload is the Relay.
-const TypeRelayDisabled = "pawl.relay_disabled"
-
 // RefusedEvent is an event that a sink refused.
 type RefusedEvent struct {
 	EventID  string    `json:"event_id"`

@@ -14,8 +14,17 @@ const (
 	OverlapAllow   Overlap = "allow"   // it makes its task nevertheless
 )
 
-// Overlaps lists all of them. The first is the default.
-var Overlaps = []Overlap{OverlapSkip, OverlapQueue, OverlapReplace, OverlapAllow}
+// The lists of the words of schedules.
+var (
+	// Overlaps lists all of them. The first is the default.
+	Overlaps = []Overlap{OverlapSkip, OverlapQueue, OverlapReplace, OverlapAllow}
+
+	// CatchUps lists all of them. The first is the default.
+	CatchUps = []CatchUp{CatchUpNone, CatchUpLast, CatchUpAll}
+
+	// FiringOutcomes lists all outcomes.
+	FiringOutcomes = []FiringOutcome{FiringCreated, FiringDeduplicated, FiringQueued, FiringSkipped, FiringMissed, FiringFailed}
+)
 
 // CatchUp says what happens to ticks that came while no server ran.
 type CatchUp string
@@ -26,9 +35,6 @@ const (
 	CatchUpLast CatchUp = "last" // the newest is fired, the others are recorded as missed
 	CatchUpAll  CatchUp = "all"  // the newest MaxCatchUp are fired, in order; older ones are recorded as missed
 )
-
-// CatchUps lists all of them. The first is the default.
-var CatchUps = []CatchUp{CatchUpNone, CatchUpLast, CatchUpAll}
 
 // NewSchedule defines a schedule. It has exactly one of Cron, EverySeconds and At.
 type NewSchedule struct {
@@ -72,9 +78,6 @@ const (
 	FiringMissed       FiringOutcome = "missed"       // it came while no server ran
 	FiringFailed       FiringOutcome = "failed"       // its task was refused
 )
-
-// FiringOutcomes lists all outcomes.
-var FiringOutcomes = []FiringOutcome{FiringCreated, FiringDeduplicated, FiringQueued, FiringSkipped, FiringMissed, FiringFailed}
 
 // Firing is the record of one tick of a schedule, or of one call of RunSchedule.
 type Firing struct {

@@ -57,9 +57,6 @@ type Timing struct {
 	Buckets []int64 `json:"buckets,omitempty"`
 }
 
-// TimingBounds are the upper bounds of the buckets of a Timing, in seconds.
-var TimingBounds = []float64{0.01, 0.05, 0.25, 1, 5, 15, 60, 300, 900, 3600, 14400}
-
 // NewTiming summarises durations whose sum is given in seconds. counts has a number for each
 // bucket, as Timing.Buckets.
 func NewTiming(sum float64, counts []int64) Timing {

@@ -3,19 +3,9 @@ package pawl
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"sync"
 	"time"
 )
-
-// ErrCancelled is the cause of a handler's context when its item was cancelled: stop; a
-// result would be refused.
-var ErrCancelled = errors.New("pawl: the item was cancelled")
-
-// ErrStopped means that the message was stopped. Its writer returns it from then on, and
-// it is the cause of its context. If a handler returns it, the item completes without a
-// result.
-var ErrStopped = errors.New("pawl: the message was stopped")
 
 // Session is a handler's access to its item, under one claim. Package worker puts one
 // into the context of every handler, and package pawltest provides fakes. Step, Save,

@@ -44,9 +44,6 @@ type Awaited struct {
 	TimedOut bool       `json:"timed_out,omitempty"` // the signal did not arrive in time
 }
 
-// SinceEver is the value of SuspendCall.Since that takes any stored signal.
-const SinceEver = "ever"
-
 // Over reports whether the wait has ended, with or without the signal.
 func (a Awaited) Over() bool { return a.SentAt != nil || a.TimedOut }
 

@@ -1,7 +1,6 @@
 package pawl
 
 import (
-	"context"
 	"encoding/json"
 	"time"
 )
@@ -60,25 +59,6 @@ type Task struct {
 type Requester struct {
 	Type string `json:"type"` // e.g. user, agent, system
 	ID   string `json:"id"`
-}
-
-// Never is the run_at of items that are no work: they are never claimed. A task that has only such
-// items, besides those that have ended, holds no work. It is there for its checkpoints, and can be
-// deleted without Force.
-var Never = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
-
-type rowsKey struct{}
-
-// WithRows has the clones and forks of a context tell how many items and checkpoints they have made.
-func WithRows(ctx context.Context, made func(rows int)) context.Context {
-	return context.WithValue(ctx, rowsKey{}, made)
-}
-
-// CountRows tells what WithRows was given; it is for implementations of TaskMaker.
-func CountRows(ctx context.Context, rows int) {
-	if made, ok := ctx.Value(rowsKey{}).(func(int)); ok {
-		made(rows)
-	}
 }
 
 // NewTask describes a task to create. Without Items it gets one item, with the payload

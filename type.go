@@ -220,13 +220,6 @@ type TypeFilter struct {
 	Page
 }
 
-// Suffixes of the types of plan and apply items. Tasks and other items must not have
-// such a type: a worker that claims one relies on it coming from Pawl.
-const (
-	PlanSuffix  = ".plan"
-	ApplySuffix = ".apply"
-)
-
 // NeedsAcceptance reports whether results of the type are submitted, and accepted with
 // their task, rather than completing their item at once.
 func (t *Type) NeedsAcceptance() bool {

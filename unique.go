@@ -1,18 +1,5 @@
 package pawl
 
-// What makes a task unique: Unique.By.
-const (
-	UniqueByInput = "input" // its payload and items
-	UniqueByKey   = "key"   // a key that the caller gives
-)
-
-// What a create does that finds an older task: Unique.OnConflict.
-const (
-	OnConflictReject  = "reject"  // it is refused; the error has the older task's id
-	OnConflictReturn  = "return"  // it returns the older task
-	OnConflictReplace = "replace" // it replaces the older task's payload, if no worker has claimed it yet, and is refused otherwise
-)
-
 // Unique asks that no other task of the type has the same input or key: as long as the older
 // one has not ended, and WindowSeconds after its creation. A task that is failed or
 // dead-lettered counts as ended. The window is that of the older task.

@@ -33,14 +33,29 @@ type Holder struct {
 	SilentSeconds int64  `json:"silent_seconds"` // since its last call for the item
 }
 
-// The values of Why.Reason besides those of Blocked.Reason.
+// The reasons why an item does not go on.
 const (
+	// The values of Why.Reason besides those of Blocked.Reason.
 	WhyQueued        = "queued"         // a live worker can claim it
 	WhyRunning       = "running"        // a worker holds it and has called lately
 	WhyStalled       = "stalled"        // its worker has missed DefaultStaleBeats heartbeats, or its lease is over and not swept
 	WhyFailed        = "failed"         // it is failed or dead_lettered, or its task is since it could not be planned or applied
 	WhyNeedsApproval = "needs_approval" // its result was submitted, and its task waits for a decision
 	WhyEnded         = "ended"          // its state is final
+
+	// The values of Blocked.Reason.
+	BlockedByDependency = "dependency"     // an item in its After has not completed
+	BlockedBySignal     = "signal"         // its signal has not been sent
+	BlockedByChildren   = "children"       // it waits for children of its task
+	BlockedByBudget     = "budget"         // a budget is exhausted: until its next period, or until it is changed
+	BlockedByEffect     = "effect_unknown" // a person has to decide about an effect, which is unknown or waits for an approval
+	BlockedByTime       = "scheduled"      // its run_at, sleep or back-off is in the future
+	BlockedByPause      = "paused"         // it is queued, and its queue or its namespace is paused
+	// It is queued, and its queue, or the queue's limits for its key, allow no more leases.
+	BlockedByConcurrency = "concurrency"
+	BlockedByRate        = "rate"      // it is queued, and its queue or key has started as many items as its rate allows
+	BlockedByOrder       = "order"     // it is queued, and an item of its key that was created before it has not ended
+	BlockedByNoWorker    = "no_worker" // it is queued, and no live worker handles its type
 )
 
 // GoesOn reports whether the item needs no help: it has ended, is worked on, or goes on when a
@@ -53,8 +68,16 @@ func (w Why) GoesOn() bool {
 	return false
 }
 
-// WhyReasons lists the reasons of Why.
-var WhyReasons = append([]string{WhyQueued, WhyRunning, WhyStalled, WhyFailed, WhyNeedsApproval, WhyEnded}, BlockedReasons...)
+// The lists of the reasons.
+var (
+	// BlockedReasons lists the reasons of Blocked.
+	BlockedReasons = []string{BlockedByDependency, BlockedBySignal, BlockedByChildren, BlockedByBudget, BlockedByEffect, BlockedByTime,
+		BlockedByPause,
+		BlockedByConcurrency, BlockedByRate, BlockedByOrder, BlockedByNoWorker}
+
+	// WhyReasons lists the reasons of Why.
+	WhyReasons = append([]string{WhyQueued, WhyRunning, WhyStalled, WhyFailed, WhyNeedsApproval, WhyEnded}, BlockedReasons...)
+)
 
 // Explainer explains states of items.
 type Explainer interface {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/asked"
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
@@ -261,7 +262,7 @@ func (g *Gate) Admit(ctx context.Context, role string, global bool, agent func(p
 	}
 	ctx = pawl.As(ctx, c)
 	if p.Key != nil {
-		ctx = pawl.WithRows(ctx, func(n int) { g.keys.owe(p.Key.ID, g.rate(p), n) })
+		ctx = asked.With(ctx, asked.Rows, func(n int) { g.keys.owe(p.Key.ID, g.rate(p), n) })
 	}
 	if agent == nil {
 		return ctx, nil

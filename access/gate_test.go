@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
 	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/internal/asked"
 )
 
 // oneKey stores one API key.
@@ -101,7 +102,7 @@ func TestRowsCountAsCalls(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			pawl.CountRows(ctx, 109)
+			asked.Of[func(int)](ctx, asked.Rows)(109)
 			return nil
 		}
 		if err := enter(); err != nil {
@@ -118,7 +119,7 @@ func TestRowsCountAsCalls(t *testing.T) {
 		for range 100 {
 			pass, _ := g.Enter(t.Context(), "token")
 			ctx, _ := g.Admit(access.With(t.Context(), pass), "", false, nil)
-			pawl.CountRows(ctx, 1000)
+			asked.Of[func(int)](ctx, asked.Rows)(1000)
 		}
 		time.Sleep(time.Minute + time.Second)
 		if err := enter(); err != nil {

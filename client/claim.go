@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/internal/asked"
 )
 
 // Claim claims items; see pawl.Leaser. If the answer is lost, its items stay leased until
@@ -23,7 +24,9 @@ func (c *Client) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease
 	if out.NextAt == nil {
 		out.NextAt = new(time.Time)
 	}
-	pawl.SetNextAt(ctx, *out.NextAt)
+	if to := asked.Of[*time.Time](ctx, asked.NextAt); to != nil {
+		*to = *out.NextAt
+	}
 	return out.Items, err
 }
 

@@ -26,6 +26,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/internal/asked"
 )
 
 // Options configures a client. The zero value sets the default of each option.
@@ -141,7 +142,7 @@ func (c *Client) keyed(ctx context.Context, r *request, n int) {
 	}
 	own := key == "" && !c.opts.NoKeys && !r.route.Has(api.NoOwnKey|api.Repeatable)
 	if own {
-		key = cmp.Or(pawl.KeyOfTries(ctx), rand.Text())
+		key = cmp.Or(asked.Of[string](ctx, asked.Tries), rand.Text())
 	}
 	if key != "" && n > 0 {
 		key += "#" + strconv.Itoa(n)

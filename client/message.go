@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/api"
+	"github.com/pawl-work/pawl/internal/asked"
 )
 
 // StartMessages opens messages; see pawl.Messenger.
@@ -52,7 +53,7 @@ func (c *Client) ListMessages(ctx context.Context, f pawl.MessageFilter) (pawl.L
 // FollowMessage follows a message; see pawl.MessageReader. A stream that breaks is continued
 // where it broke, from whichever server answers.
 func (c *Client) FollowMessage(ctx context.Context, id string, after int64, fn func(pawl.MessageFrame) error) error {
-	r := reader{after: after, epoch: pawl.EpochOf(ctx), told: -1, fn: fn}
+	r := reader{after: after, epoch: asked.Of[int64](ctx, asked.Epoch), told: -1, fn: fn}
 	l := listener{client: c, take: r.take, next: func() request {
 		q := api.FollowQuery{After: int(r.after), Epoch: int(r.epoch)}
 		if r.after < -1 {
@@ -75,7 +76,7 @@ type reader struct {
 func (r *reader) take(in frame) error {
 	if !r.begun {
 		r.begun = true
-		if epoch, n, ok := pawl.ParseChunkPosition(in.id); ok && in.data == nil {
+		if epoch, n, ok := api.ParseChunkPosition(in.id); ok && in.data == nil {
 			r.after, r.epoch = n, epoch
 		} else if r.after < -1 {
 			r.after = -1 // it has no more chunks than that
@@ -87,7 +88,7 @@ func (r *reader) take(in frame) error {
 	if in.data == nil {
 		return nil
 	}
-	if epoch, n, ok := pawl.ParseChunkPosition(in.id); ok {
+	if epoch, n, ok := api.ParseChunkPosition(in.id); ok {
 		r.epoch = epoch
 		if in.event == api.FrameSnapshot {
 			r.after, r.told = n, -1

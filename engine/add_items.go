@@ -108,20 +108,16 @@ func manyFromSolo(ctx context.Context, tx store.Tx, now int64, namespace, taskID
 
 // keysOfTask maps the keys of a task's items to their ids.
 func keysOfTask(ctx context.Context, tx store.Tx, taskID string) (map[string]string, error) {
-	rows, err := tx.Query(ctx, readSQL["keys of task"], store.TaskID(taskID))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[string]string{}
-	for rows.Next() {
+	err := store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var key, id string
 		if err := rows.Scan(&key, (*store.ItemID)(&id)); err != nil {
-			return nil, err
+			return err
 		}
 		out[key] = id
-	}
-	return out, rows.Err()
+		return nil
+	}, readSQL["keys of task"], store.TaskID(taskID))
+	return out, err
 }
 
 // dependencyBroken records for new items that a dependency has failed. The next follow-up

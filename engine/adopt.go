@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/identity"
+	"github.com/pawl-work/pawl/engine/internal/relays"
 	"github.com/pawl-work/pawl/engine/internal/schedules"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/translog"
@@ -139,29 +140,15 @@ func (e *Engine) rotateFrom(ctx context.Context, before, origin string) error {
 
 // disableRelays disables all relays: what the original has sent since is not known here.
 func disableRelays(ctx context.Context, tx store.Tx, asCopy bool) error {
-	now, err := tx.Now(ctx)
-	if err != nil {
-		return err
-	}
-	list, err := store.ListRelays(ctx, tx, maxRelays)
-	if err != nil {
-		return err
-	}
-	for _, r := range list {
-		if r, _, err = store.LockRelay(ctx, tx, r.Sink); err != nil {
-			return err
-		}
+	return relays.Each(ctx, tx, func(now int64, r *pawl.Relay) error {
 		at := store.Stamp(now)
 		r.DisabledAt, r.FailingAt, r.Holder, r.HeldUntil = &at, nil, "", nil
 		r.Error = "the database was adopted: `pawl relay resume` sends what follows this position, also what the original has sent since"
 		if asCopy {
 			r.Error = "the database is a copy for tests"
 		}
-		if err := store.WriteRelay(ctx, tx, now, r); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // allLeases locks up to limit leases, expired ones too.

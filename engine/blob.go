@@ -96,26 +96,22 @@ func blobParents(ctx context.Context, tx store.Tx, namespace, taskID, itemID, na
 	if itemID == "" {
 		query, owner = "blobs of task", store.TaskID(taskID)
 	}
-	rows, err := tx.Query(ctx, blobSQL[query], owner, namespace, parentsRead)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	best := -1
 	name = fraction.ReplaceAllString(name, "")
-	for rows.Next() {
+	err = store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var b store.BlobHead
 		var of string
 		if err := rows.Scan(&of, &b.Address, &b.Depth, &b.Chain, &b.Size); err != nil {
-			return nil, err
+			return err
 		}
 		if like := alike(fraction.ReplaceAllString(of, ""), name); like > best {
 			out, best = append([]store.BlobHead{b}, out...), like
 		} else {
 			out = append(out, b)
 		}
-	}
-	return out, rows.Err()
+		return nil
+	}, blobSQL[query], owner, namespace, parentsRead)
+	return out, err
 }
 
 // fraction is what names of versions may have behind a number, at random: it says nothing of their order.

@@ -68,7 +68,6 @@ var plainColumns = map[string]string{
 	"workers":            "namespace worker_id name version types",
 	"signals":            "namespace name key waking",
 	"sweeps":             "server detail",
-	"relay_cursors":      "sink detail",
 	"log_epochs":         "origin checkpoint",
 	"log_checkpoints":    "signer note",
 	"log_removals":       "counts",

@@ -119,7 +119,7 @@ func insertEvent(task, item, move string) string {
 	if item != "" {
 		item = "'" + item + "'"
 	}
-	for _, m := range pawl.MoveCodes {
+	for _, m := range store.MoveCodes {
 		if move == strings.TrimSuffix(m.Class+" "+m.Event+" "+m.From+">"+m.To, " >") {
 			return fmt.Sprintf("INSERT INTO pawl.task_events (namespace, task_id, item_id, move, actor, created_at) VALUES "+
 				"('default', '%s', %s, %d, 0, 1)", task, cmp.Or(item, "NULL"), m.Code)

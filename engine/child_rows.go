@@ -102,20 +102,10 @@ type awaited struct{ ItemID, ChildID string }
 // openAwaited lists up to limit children of open waits above after that have not been counted
 // as ended.
 func openAwaited(ctx context.Context, tx store.Tx, after awaited, limit int) (out []awaited, err error) {
-	rows, err := tx.Query(ctx, childrenSQL["open awaited"],
-		store.FromItem(after.ItemID), store.TaskID(cmp.Or(after.ChildID, store.FirstTask)), limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var a awaited
-		if err := rows.Scan((*store.ItemID)(&a.ItemID), (*store.TaskID)(&a.ChildID)); err != nil {
-			return nil, err
-		}
-		out = append(out, a)
-	}
-	return out, rows.Err()
+	from := []any{store.FromItem(after.ItemID), store.TaskID(cmp.Or(after.ChildID, store.FirstTask)), limit}
+	return store.All(ctx, tx, childrenSQL["open awaited"], from, func(rows store.Rows, a *awaited) error {
+		return rows.Scan((*store.ItemID)(&a.ItemID), (*store.TaskID)(&a.ChildID))
+	})
 }
 
 // readChildWait returns the last wait of an item for children; nil = it never waited.
@@ -138,4 +128,31 @@ func deleteAfterChildren(ctx context.Context, tx store.Tx, taskID string, by sto
 		_, err = tx.Exec(ctx, childrenSQL["delete after children"], store.TaskID(taskID), string(text))
 	}
 	return err
+}
+
+// endedChildren lists the children of an item's last wait that have ended, in the order of ids.
+// A result that is larger than pawl.MaxChildResult is left out.
+func endedChildren(ctx context.Context, tx store.Tx, itemID string, page pawl.Page) (pawl.List[pawl.ChildResult], error) {
+	after := cmp.Or(page.Cursor, store.FirstTask)
+	rows, err := tx.Query(ctx, childrenSQL["ended children"], store.ItemID(itemID), store.TaskID(after), pawl.MaxChildResult, page.Limit)
+	if err != nil {
+		return pawl.List[pawl.ChildResult]{}, err
+	}
+	defer rows.Close()
+	out := pawl.List[pawl.ChildResult]{}
+	for rows.Next() {
+		var c pawl.ChildResult
+		var key, failure, result store.Text
+		var size *int
+		if err := rows.Scan((*store.TaskID)(&c.ID), &key, (*string)(&c.State), &failure, &size, &result); err != nil {
+			return out, err
+		}
+		c.Key, c.Error, c.Result = string(key), store.FailureOf(failure), store.Raw(result)
+		c.Omitted = c.State == pawl.TaskCompleted && c.Result == nil
+		out.Items = append(out.Items, c)
+	}
+	if len(out.Items) == page.Limit {
+		out.Next = out.Items[len(out.Items)-1].ID
+	}
+	return out, rows.Err()
 }

@@ -106,3 +106,20 @@ WHERE item_id = $1 AND child_id IN @ids($2)
 UPDATE pawl.child_links
 SET doomed = 0
 WHERE child_id = $1
+
+-- The result of a child is what was applied, or that of its only item, which has its id. An item of a task of many may
+-- have its id too.
+-- name: ended children
+SELECT x.child_id, x.key, x.state, x.error, length(x.result), CASE WHEN length(x.result) <= $3 THEN x.result END
+FROM (
+  SELECT a.child_id, l.key, a.state, a.error, COALESCE(p.payload, e.result) AS result
+  FROM pawl.awaited_children a
+  LEFT JOIN pawl.child_links l ON l.child_id = a.child_id
+  LEFT JOIN pawl.task_results p ON p.task_id = a.child_id AND a.state = 'completed'
+  LEFT JOIN pawl.tasks t ON t.id = a.child_id AND t.solo = 1 AND a.state = 'completed'
+  LEFT JOIN pawl.finished_items e ON e.item_id = t.id
+  WHERE a.item_id = $1 AND a.state IS NOT NULL AND a.child_id > $2
+  ORDER BY a.child_id
+  LIMIT $4
+) x
+ORDER BY x.child_id

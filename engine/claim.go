@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/commit"
 	"github.com/pawl-work/pawl/engine/internal/queue"
+	"github.com/pawl-work/pawl/internal/asked"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/internal/watch"
@@ -30,7 +31,9 @@ func (e *Engine) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease
 	s, err := e.newClaimOp(ctx, &req) // a copy of it would be on the stack as long as the claim waits
 	if err == nil {
 		err = s.claim(ctx)
-		pawl.SetNextAt(ctx, s.nextAt)
+		if to := asked.Of[*time.Time](ctx, asked.NextAt); to != nil {
+			*to = s.nextAt
+		}
 	}
 	return s.leases, err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/asked"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -281,7 +282,9 @@ func (s *staged) begin(ctx context.Context, tx store.Tx, now int64) error {
 // written for one that was not made: it was refused, or another task has its key.
 func (e *Engine) copyEnded(ctx context.Context, d *draft, r pawl.Result[pawl.Task], err error) {
 	if err == nil && r.Err == nil && !r.Value.Deduplicated {
-		pawl.CountRows(ctx, max(0, d.rows()-1)) // the call itself counts as one
+		if made := asked.Of[func(int)](ctx, asked.Rows); made != nil {
+			made(max(0, d.rows()-1)) // the call itself counts as one
+		}
 	} else if d.staged != nil {
 		e.k.Finally(func() { e.sweeper.DropCopy(ctx, &d.staged.Copy) })
 	}

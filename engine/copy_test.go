@@ -20,6 +20,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
+	callasked "github.com/pawl-work/pawl/internal/asked"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 )
@@ -138,7 +139,7 @@ func TestALargeTaskIsCopied(t *testing.T) {
 		e := p.Engine
 		of := large(t, p, 2_050)
 		rows := 0
-		ctx := pawl.WithRows(t.Context(), func(n int) { rows += n })
+		ctx := callasked.With(t.Context(), callasked.Rows, func(n int) { rows += n })
 		pair := []pawl.TaskClone{{TaskID: of.ID, Checkpoints: true}, {TaskID: of.ID}}
 		atOnce := need[[]pawl.Result[pawl.Task]](t)(e.CloneTasks(ctx, pair))
 		want := rows

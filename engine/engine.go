@@ -212,6 +212,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	e.openHub()
 	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Hub: e.hub, Counted: e.counted, Entered: e.forgetLost, Lags: e.logLags,
 		Log: o.Log})
+	e.k.Feed = e.feed
 	e.openGroupCommitters()
 	watched := stream.Options{DB: e.db, Hub: e.hub, Log: o.Log}
 	if e.db.Dialect().Commits != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/commit"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/asked"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -25,7 +26,7 @@ func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 		return withProvenance(ctx, e, "complete", calls, subjectOfMove, (*Engine).Complete)
 	}
 	defer e.took(ctx, "complete", e.began(), nil)
-	c, returns := pawl.CallerOf(ctx), pawl.WantsItem(ctx)
+	c, returns := pawl.CallerOf(ctx), asked.Of[bool](ctx, asked.Item)
 	v := fenced[pawl.CompleteCall, store.Complete, store.Moved, pawl.Moved]{
 		op:        "complete",
 		committer: e.committers.complete,
@@ -210,7 +211,7 @@ func leave[C any](
 	check func(*rules.Fields, *C),
 	fill func(*C, *store.Leave),
 ) ([]pawl.Result[pawl.Moved], error) {
-	c, returns := pawl.CallerOf(ctx), pawl.WantsItem(ctx)
+	c, returns := pawl.CallerOf(ctx), asked.Of[bool](ctx, asked.Item)
 	request := func(p *C) int64 { return requestOfBody(verb, fence(p), body(p)) }
 	v := fenced[C, store.Leave, store.Moved, pawl.Moved]{op: verb, committer: through, fence: fence, check: check,
 		row: func(_ int, p *C) store.Leave {

@@ -10,6 +10,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/relays"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -71,8 +72,8 @@ func (e *Engine) Gauges(ctx context.Context) ([]pawl.Gauge, error) {
 		still = 1
 	}
 	out = append(out, pawl.Gauge{Name: "pawl_quarantined", Help: "1 while nothing acts: the database is a copy or was moved.", Value: still})
-	relays, err := e.relayGauges(ctx, at)
-	return append(out, relays...), err
+	more, err := relays.Gauges(ctx, e.relayed, at)
+	return append(out, more...), err
 }
 
 // effectGauges counts the effects that are not decided.
@@ -90,7 +91,7 @@ func effectGauges(ctx context.Context, tx store.Tx) (out []pawl.Gauge, err error
 
 // depthsOfAll counts the items of all namespaces that have not ended. A lease that has run out
 // counts as expired.
-func depthsOfAll(ctx context.Context, tx store.Tx, now int64) ([]store.Depth, error) {
+func depthsOfAll(ctx context.Context, tx store.Tx, now int64) ([]depth, error) {
 	counted, known, _, err := store.ReadTotals(ctx, tx, "")
 	if err != nil {
 		return nil, err
@@ -110,29 +111,18 @@ func depthsOfAll(ctx context.Context, tx store.Tx, now int64) ([]store.Depth, er
 		for state, n := range states {
 			k := store.QueueState{QueueName: name, State: state}
 			if id := oldest[k]; n > 0 && id != "" {
-				out = append(out, store.Depth{QueueState: k, OldestID: string(id), Items: n})
+				out = append(out, depth{QueueState: k, OldestID: string(id), Items: n})
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b store.Depth) int { return cmp.Or(a.Compare(b.QueueName), strings.Compare(a.State, b.State)) })
+	slices.SortFunc(out, func(a, b depth) int { return cmp.Or(a.Compare(b.QueueName), strings.Compare(a.State, b.State)) })
 	return out, nil
 }
 
-func depths(ctx context.Context, tx store.Tx, query string, args ...any) ([]store.Depth, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []store.Depth
-	for rows.Next() {
-		var d store.Depth
-		if err := rows.Scan(&d.Namespace, &d.Type, &d.State, &d.Items, (*store.ItemID)(&d.OldestID)); err != nil {
-			return nil, err
-		}
-		out = append(out, d)
-	}
-	return out, rows.Err()
+func depths(ctx context.Context, tx store.Tx, query string, args ...any) ([]depth, error) {
+	return store.All(ctx, tx, query, args, func(rows store.Rows, d *depth) error {
+		return rows.Scan(&d.Namespace, &d.Type, &d.State, &d.Items, (*store.ItemID)(&d.OldestID))
+	})
 }
 
 // monitored returns metrics of workers, effects, messages and the feed.
@@ -201,4 +191,11 @@ func workerGauges(ctx context.Context, tx store.Tx, now int64) ([]pawl.Gauge, er
 			Labels: []string{"namespace", of.Namespace, "type", of.Type}, Value: float64(counts[of])})
 	}
 	return out, err
+}
+
+// depth is how many items of a type are in a state, and the id of the oldest one.
+type depth struct {
+	store.QueueState
+	OldestID string
+	Items    int64
 }

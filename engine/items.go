@@ -13,18 +13,7 @@ func readPicks(ctx context.Context, tx store.Tx, namespace, taskID, itemID strin
 	if itemID != "" {
 		query, args = readSQL["pick item"], []any{namespace, store.ItemID(itemID), store.List(types), taskID == "", store.TaskID(taskID)}
 	}
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []store.Pick
-	for rows.Next() {
-		var p store.Pick
-		if err := rows.Scan(&p.Type, &p.Rank, (*store.ItemID)(&p.ItemID)); err != nil {
-			return nil, err
-		}
-		out = append(out, p)
-	}
-	return out, rows.Err()
+	return store.All(ctx, tx, query, args, func(rows store.Rows, p *store.Pick) error {
+		return rows.Scan(&p.Type, &p.Rank, (*store.ItemID)(&p.ItemID))
+	})
 }

@@ -77,14 +77,7 @@ func keyCursor(k keyRow) string {
 }
 
 func scanKeys(ctx context.Context, tx store.Tx, query string, args ...any) ([]keyRow, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []keyRow
-	for rows.Next() {
-		var k keyRow
+	return store.All(ctx, tx, query, args, func(rows store.Rows, k *keyRow) error {
 		var request, token, response, task, item store.Text
 		var created int64
 		var completed, expires, locked *int64
@@ -92,7 +85,7 @@ func scanKeys(ctx context.Context, tx store.Tx, query string, args ...any) ([]ke
 		if err := rows.Scan(&k.Scope, &k.Hash, &request, &k.Status, &token, &response, (*store.TaskID)(&task), (*store.ItemID)(&item), &created,
 			&completed, &expires, &locked,
 			&k.Code, &kind, &location); err != nil {
-			return nil, err
+			return err
 		}
 		k.Type, k.Location = string(kind), string(location)
 		k.RequestHash, k.Token, k.TaskID, k.ItemID = string(request), string(token), string(task), string(item)
@@ -105,7 +98,6 @@ func scanKeys(ctx context.Context, tx store.Tx, query string, args ...any) ([]ke
 		if locked != nil {
 			k.Locked = *locked
 		}
-		out = append(out, k)
-	}
-	return out, rows.Err()
+		return nil
+	})
 }

@@ -148,19 +148,15 @@ type claimAttempt struct {
 // keysOfLeases returns the API keys that the leases of items were claimed with. A lease
 // that was claimed without a key is not in the answer.
 func keysOfLeases(ctx context.Context, tx store.Tx, items []string) (map[claimAttempt]string, error) {
-	rows, err := tx.Query(ctx, keySQL["keys of leases"], store.ItemList(items))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[claimAttempt]string{}
-	for rows.Next() {
+	err := store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var a claimAttempt
 		var key string
 		if err := rows.Scan((*store.ItemID)(&a.ItemID), &a.N, &key); err != nil {
-			return nil, err
+			return err
 		}
 		out[a] = key
-	}
-	return out, rows.Err()
+		return nil
+	}, keySQL["keys of leases"], store.ItemList(items))
+	return out, err
 }

@@ -59,7 +59,7 @@ func (e *Engine) limitsOf(ctx context.Context, tx store.Tx, namespace string) (m
 	began := clock.Now()
 	fresh := &namespaceLimits{until: began.Add(limitsFresh), queues: map[string]*store.LimitedQueue{}}
 	read := func(ctx context.Context, tx store.Tx) error {
-		queues, err := store.LimitedQueues(ctx, tx, namespace)
+		queues, err := limitedQueues(ctx, tx, namespace)
 		for i := range queues {
 			fresh.queues[queues[i].Type] = &queues[i]
 		}
@@ -406,4 +406,16 @@ func taskTexts(ctx context.Context, tx store.Tx, id string) (payload, metadata s
 	var p, m store.Text
 	_, err = store.Row(ctx, tx, []any{&p, &m}, limitsSQL["texts of task"], store.TaskID(id))
 	return string(p), string(m), err
+}
+
+// limitedQueues reads the queues of a namespace that have limits.
+func limitedQueues(ctx context.Context, tx store.Tx, namespace string) ([]store.LimitedQueue, error) {
+	return store.All(ctx, tx, limitsSQL["limits"], []any{namespace}, func(rows store.Rows, q *store.LimitedQueue) error {
+		var text string
+		if err := rows.Scan(&q.ID, &q.Type, &text); err != nil {
+			return err
+		}
+		q.Limits = store.LimitsOf(text)
+		return nil
+	})
 }

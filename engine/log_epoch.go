@@ -18,20 +18,9 @@ type logEpoch struct {
 
 // readEpochs lists the histories of the log, oldest first.
 func readEpochs(ctx context.Context, tx store.Tx) ([]logEpoch, error) {
-	rows, err := tx.Query(ctx, treeSQL["epochs"])
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []logEpoch
-	for rows.Next() {
-		var e logEpoch
-		if err := rows.Scan(&e.Epoch, &e.Origin, &e.Size, &e.Lost, &e.Checkpoint, &e.CreatedAt); err != nil {
-			return nil, err
-		}
-		out = append(out, e)
-	}
-	return out, rows.Err()
+	return store.All(ctx, tx, treeSQL["epochs"], nil, func(rows store.Rows, e *logEpoch) error {
+		return rows.Scan(&e.Epoch, &e.Origin, &e.Size, &e.Lost, &e.Checkpoint, &e.CreatedAt)
+	})
 }
 
 // putEpoch begins a new history of the log.
@@ -51,20 +40,9 @@ type signedCheckpoint struct {
 
 // signedCheckpoints lists the newest checkpoint of each signer, the largest first.
 func signedCheckpoints(ctx context.Context, tx store.Tx) ([]signedCheckpoint, error) {
-	rows, err := tx.Query(ctx, treeSQL["checkpoints"])
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []signedCheckpoint
-	for rows.Next() {
-		var c signedCheckpoint
-		if err := rows.Scan(&c.Signer, &c.Epoch, &c.Size, &c.Note, &c.CreatedAt); err != nil {
-			return nil, err
-		}
-		out = append(out, c)
-	}
-	return out, rows.Err()
+	return store.All(ctx, tx, treeSQL["checkpoints"], nil, func(rows store.Rows, c *signedCheckpoint) error {
+		return rows.Scan(&c.Signer, &c.Epoch, &c.Size, &c.Note, &c.CreatedAt)
+	})
 }
 
 // putCheckpoint stores a signer's newest checkpoint.

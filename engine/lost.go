@@ -21,24 +21,20 @@ func lostItems(ctx context.Context, tx store.Tx, namespace string, queues []stor
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, queueSQL["lost items"], namespace, string(each), lostAtOnce)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var out map[string]int64
-	for rows.Next() {
+	err = store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var worker store.Text
 		var since int64
 		if err := rows.Scan(&worker, &since); err != nil {
-			return nil, err
+			return err
 		}
 		if out == nil {
 			out = map[string]int64{}
 		}
 		out[string(worker)] = since
-	}
-	return out, rows.Err()
+		return nil
+	}, queueSQL["lost items"], namespace, string(each), lostAtOnce)
+	return out, err
 }
 
 // requeued reports whether items of a rank come back to the queue.

@@ -325,20 +325,9 @@ type messageItem struct{ ID, ItemID, State string }
 // itemsOfMessages reads the items of messages. Messages that the namespace does not have
 // are left out.
 func itemsOfMessages(ctx context.Context, tx store.Tx, namespace string, ids []string) ([]messageItem, error) {
-	rows, err := tx.Query(ctx, messageSQL["homes"], namespace, store.List(ids))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []messageItem
-	for rows.Next() {
-		var h messageItem
-		if err := rows.Scan(&h.ID, (*store.ItemID)(&h.ItemID), &h.State); err != nil {
-			return nil, err
-		}
-		out = append(out, h)
-	}
-	return out, rows.Err()
+	return store.All(ctx, tx, messageSQL["homes"], []any{namespace, store.List(ids)}, func(rows store.Rows, h *messageItem) error {
+		return rows.Scan(&h.ID, (*store.ItemID)(&h.ItemID), &h.State)
+	})
 }
 
 // openMessageOf returns the id of an item's open message, or "" when there is none.

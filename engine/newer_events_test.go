@@ -7,6 +7,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
 )
 
 // A newer program leaves an event that this program knows, with a move that it does not know. A
@@ -19,7 +20,7 @@ func TestAFilterFindsTheEventsOfANewerProgram(t *testing.T) {
 			p := pawltest.OpenWith(t, which, engine.Options{})
 			task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "t"}))
 			p.Tampered()
-			code := len(pawl.MoveCodes) + 1
+			code := len(store.MoveCodes) + 1
 			free := map[pawltest.Database]string{ // a migration of the newer program allows its code
 				pawltest.SQLite:   "PRAGMA ignore_check_constraints = ON",
 				pawltest.Postgres: "ALTER TABLE pawl.task_events DROP CONSTRAINT task_events_move",

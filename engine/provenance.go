@@ -112,6 +112,10 @@ func (e *Engine) key() string {
 	return e.scope.Key
 }
 
+// eventWithProvenance has the event of each verb that takes provenance.
+var eventWithProvenance = map[string]string{"create": "proposed", "claim": "leased", "submit": "submitted", "finalize": "submitted",
+	"complete": "completed", "fail": "failed", "approve": "approved", "reject": "rejected"}
+
 // provenanceOf returns the provenance row of a call, or nil if the call has none. It
 // fills in fields that the caller left empty. key is the idempotency key of the call.
 func provenanceOf(ctx context.Context, key, verb string, call any) (*provenance, error) {
@@ -138,11 +142,7 @@ func provenanceOf(ctx context.Context, key, verb string, call any) (*provenance,
 		}
 		row.RequestFingerprint = hash
 	}
-	for _, v := range pawl.ProvenanceVerbs {
-		if v.Verb == verb {
-			row.Event = v.Event
-		}
-	}
+	row.Event = eventWithProvenance[verb]
 	return row, nil
 }
 

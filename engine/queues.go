@@ -118,27 +118,19 @@ type queueRow struct {
 }
 
 func readQueues(ctx context.Context, tx store.Tx, query string, args ...any) ([]queueRow, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []queueRow
-	for rows.Next() {
-		var q queueRow
+	return store.All(ctx, tx, query, args, func(rows store.Rows, q *queueRow) error {
 		var paused, all *int64
 		var limits store.Text
 		if err := rows.Scan(&q.id, &q.Type, &paused, &all, &limits); err != nil {
-			return nil, err
+			return err
 		}
 		if limits != "" {
 			q.QueueLimits = store.LimitsOf(string(limits))
 		}
 		q.PausedAt, q.NamespacePausedAt = store.StampOf(paused), store.StampOf(all)
 		q.Paused = paused != nil || all != nil
-		out = append(out, q)
-	}
-	return out, rows.Err()
+		return nil
+	})
 }
 
 // fillQueues counts what is in queues. They are in order of type.

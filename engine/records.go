@@ -8,19 +8,15 @@ import (
 
 // countCheckpoints counts a task's checkpoints by type.
 func countCheckpoints(ctx context.Context, tx store.Tx, taskID string) (map[string]int64, error) {
-	rows, err := tx.Query(ctx, readSQL["count checkpoints"], store.TaskID(taskID))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[string]int64{}
-	for rows.Next() {
+	err := store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var typ string
 		var n int64
 		if err := rows.Scan(&typ, &n); err != nil {
-			return nil, err
+			return err
 		}
 		out[typ] = n
-	}
-	return out, rows.Err()
+		return nil
+	}, readSQL["count checkpoints"], store.TaskID(taskID))
+	return out, err
 }

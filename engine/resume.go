@@ -241,7 +241,7 @@ func (p *resumePage) children(ctx context.Context, after string) (string, error)
 	}
 	l, err := store.PagesIn(p.room, pawl.Page{Limit: wholeList, Cursor: after}, size, func(c pawl.ChildResult) string { return c.ID },
 		func(page pawl.Page) (pawl.List[pawl.ChildResult], error) {
-			return store.EndedChildren(ctx, p.tx, p.item.ID, page)
+			return endedChildren(ctx, p.tx, p.item.ID, page)
 		})
 	wait.Items = l.Items
 	p.out.Children = wait

@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/bulk"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/queue"
+	"github.com/pawl-work/pawl/engine/internal/relays"
 	"github.com/pawl-work/pawl/engine/internal/schedules"
 	"github.com/pawl-work/pawl/store"
 )
@@ -19,6 +20,7 @@ type rooms struct {
 	*budgeted
 	*timetables
 	*bulks
+	*relayed
 }
 
 // The names of the fields.
@@ -27,20 +29,21 @@ type (
 	budgeted   = budgets.Budgets
 	timetables = schedules.Schedules
 	bulks      = bulk.Bulk
+	relayed    = relays.Relays
 )
 
 func newRooms(k *kernel.Kernel) rooms {
-	return rooms{apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k)}
+	return rooms{apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k)}
 }
 
 // over returns the rooms over another Kernel.
 func (r rooms) over(k *kernel.Kernel) rooms {
-	return rooms{apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k)}
+	return rooms{apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k)}
 }
 
 // declared are the declarations of the rooms.
 func declared() []kernel.Room {
-	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared()}
+	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared(), relays.Declared()}
 }
 
 // ofRooms joins what each room declares of one kind.

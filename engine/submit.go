@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/asked"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -287,7 +288,7 @@ func itemOf(before pawl.Item, row *store.StateRow) *pawl.Item {
 // it was then.
 func movedOf(ctx context.Context, before pawl.Item, g *store.LockedItem) pawl.Moved {
 	m := pawl.Moved{ID: g.ItemID, TaskID: g.TaskID, State: pawl.ItemState(g.Left.State), Attempt: g.Attempt, Failures: g.Left.Failures}
-	if pawl.WantsItem(ctx) {
+	if asked.Of[bool](ctx, asked.Item) {
 		m.Item = itemOf(before, &g.Left)
 	}
 	return m

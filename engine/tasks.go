@@ -32,21 +32,17 @@ func results(ctx context.Context, tx store.Tx, taskID string) ([]itemResult, jso
 			Message: fmt.Sprintf("the results of its items have %d bytes together; at most %d are read as one: list the task's items", size,
 				pawl.MaxCallBytes)}
 	}
-	rows, err := tx.Query(ctx, readSQL["results"], store.TaskID(taskID))
-	if err != nil {
-		return nil, nil, err
-	}
-	defer rows.Close()
 	var out []itemResult
-	for rows.Next() {
+	err = store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var key, result store.Text
 		var solo int
 		if err := rows.Scan(&key, &solo, &result); err != nil {
-			return nil, nil, err
+			return err
 		}
 		out = append(out, itemResult{string(key), solo == 1, json.RawMessage(result)})
-	}
-	return out, nil, rows.Err()
+		return nil
+	}, readSQL["results"], store.TaskID(taskID))
+	return out, nil, err
 }
 
 // holderOfHash returns the task that holds an input hash, or "" when there is none. If

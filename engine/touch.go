@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/internal/asked"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -58,7 +59,7 @@ func (e *Engine) Progress(ctx context.Context, calls []pawl.ProgressCall) ([]paw
 	if err := e.acts(ctx, "progress"); err != nil {
 		return nil, err
 	}
-	c, returns := pawl.CallerOf(ctx), pawl.WantsItem(ctx)
+	c, returns := pawl.CallerOf(ctx), asked.Of[bool](ctx, asked.Item)
 	v := fenced[pawl.ProgressCall, store.Touch, store.Touched, pawl.Moved]{
 		op:        "progress",
 		committer: e.committers.progress,

@@ -172,17 +172,12 @@ type registered struct {
 // registry reads the newest version of each type of all namespaces.
 func registry(ctx context.Context, tx store.Tx) (registered, error) {
 	out := registered{map[store.TypeName]int{}, map[store.TypeName]int{}, map[store.TypeName]bool{}}
-	rows, err := tx.Query(ctx, typeSQL["registry"])
-	if err != nil {
-		return out, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err := store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var n store.TypeName
 		var version int
 		var live, leases int
 		if err := rows.Scan(&n.Namespace, &n.Name, &version, &live, &leases); err != nil {
-			return out, err
+			return err
 		}
 		if leases == 1 {
 			out.Leases[n] = true
@@ -192,8 +187,9 @@ func registry(ctx context.Context, tx store.Tx) (registered, error) {
 		} else {
 			out.Removed[n] = version
 		}
-	}
-	return out, rows.Err()
+		return nil
+	}, typeSQL["registry"])
+	return out, err
 }
 
 // taskTypeFields is what a type sets on a task in addition to a plain create.
@@ -228,20 +224,9 @@ type failing struct {
 
 // aboutToFail reads those of the items that are leased and of registered types.
 func aboutToFail(ctx context.Context, tx store.Tx, namespace string, itemIDs []string) ([]failing, error) {
-	rows, err := tx.Query(ctx, typeSQL["about to fail"], store.ItemList(itemIDs), namespace)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []failing
-	for rows.Next() {
-		var f failing
-		if err := rows.Scan((*store.ItemID)(&f.ItemID), &f.Failures, &f.Type, &f.TypeVersion); err != nil {
-			return nil, err
-		}
-		out = append(out, f)
-	}
-	return out, rows.Err()
+	return store.All(ctx, tx, typeSQL["about to fail"], []any{store.ItemList(itemIDs), namespace}, func(rows store.Rows, f *failing) error {
+		return rows.Scan((*store.ItemID)(&f.ItemID), &f.Failures, &f.Type, &f.TypeVersion)
+	})
 }
 
 // failingTask is an open task of a registered type with an item in state failed.
@@ -253,20 +238,10 @@ type failingTask struct {
 // failingTasks lists up to limit such tasks by id, with ids above after. only is the id of
 // one task; "" = any.
 func failingTasks(ctx context.Context, tx store.Tx, after, only string, limit int) ([]failingTask, error) {
-	rows, err := tx.Query(ctx, typeSQL["failing tasks"], store.FromTask(after), only == "", store.TaskID(only), limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []failingTask
-	for rows.Next() {
-		var t failingTask
-		if err := rows.Scan((*store.TaskID)(&t.ID), &t.Namespace, &t.Type, &t.TypeVersion); err != nil {
-			return nil, err
-		}
-		out = append(out, t)
-	}
-	return out, rows.Err()
+	return store.All(ctx, tx, typeSQL["failing tasks"], []any{store.FromTask(after), only == "", store.TaskID(only), limit},
+		func(rows store.Rows, t *failingTask) error {
+			return rows.Scan((*store.TaskID)(&t.ID), &t.Namespace, &t.Type, &t.TypeVersion)
+		})
 }
 
 // stillToRun returns up to limit items of a task that have work left, if an item has failed since a caller's last retry

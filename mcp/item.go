@@ -136,7 +136,7 @@ func move[C any](ctx context.Context, s *Server, v api.Verb[C, pawl.Moved], call
 	if err != nil {
 		return itemOut{}, err
 	}
-	item, err := pawl.ItemOf(ctx, s.svc, m)
+	item, err := api.ItemOf(ctx, s.svc, m)
 	return itemOut{item}, err
 }
 

@@ -52,7 +52,7 @@ func (s *server) ofMessage() {
 		if in.Last > 0 {
 			after = -1 - int64(in.Last)
 		}
-		if e, n, ok := pawl.ParseChunkPosition(in.LastEventID); ok { // the pattern allows nothing else
+		if e, n, ok := api.ParseChunkPosition(in.LastEventID); ok { // the pattern allows nothing else
 			after, epoch = n, e
 		}
 		return s.streaming("follow_message", func(r *http.Request, st *stream) error {
@@ -77,7 +77,7 @@ func (s *server) follow(ctx context.Context, st *stream, id string, after int64,
 		if !st.begun {
 			at := ""
 			if after < -1 && f.Offset > 0 {
-				at = pawl.ChunkPosition(f.Epoch, f.Offset-1)
+				at = api.ChunkPosition(f.Epoch, f.Offset-1)
 			}
 			if err := st.begin(at, gone); err != nil {
 				return err
@@ -110,7 +110,7 @@ func frameOf(f pawl.MessageFrame) ([]byte, error) {
 	case f.Snapshot != nil:
 		b := named(api.FrameSnapshot, f.Snapshot)
 		if f.Epoch > 0 && f.Offset > 0 {
-			b = append([]byte("id: "+pawl.ChunkPosition(f.Epoch, f.Offset-1)+"\n"), b...)
+			b = append([]byte("id: "+api.ChunkPosition(f.Epoch, f.Offset-1)+"\n"), b...)
 		}
 		return b, nil
 	case f.End != nil:
@@ -118,7 +118,7 @@ func frameOf(f pawl.MessageFrame) ([]byte, error) {
 	case f.Chunks == nil:
 		return nil, nil
 	}
-	return append([]byte("id: "+pawl.ChunkPosition(f.Epoch, f.Last())+"\n"), line(api.ChunkFrame{Offset: f.Offset, Chunks: f.Chunks})...), nil
+	return append([]byte("id: "+api.ChunkPosition(f.Epoch, f.Last())+"\n"), line(api.ChunkFrame{Offset: f.Offset, Chunks: f.Chunks})...), nil
 }
 
 func named(event string, v any) []byte { return append([]byte("event: "+event+"\n"), line(v)...) }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/internal/asked"
 	"github.com/pawl-work/pawl/internal/clock"
 )
 
@@ -91,7 +92,7 @@ func (s *server) waitedPage(ctx context.Context, id string, from int64, most int
 		switch {
 		case f.Begin != nil:
 			p.begun, p.epoch, p.head, p.ended = true, f.Epoch, f.Begin.Offset, f.Begin.Status.Ended()
-			if from > 0 && pawl.EpochOf(ctx) != f.Epoch {
+			if from > 0 && asked.Of[int64](ctx, asked.Epoch) != f.Epoch {
 				return gone("the database went back in time since this offset was given: read from the beginning")
 			}
 			if p.head > from || wait && !p.ended {

@@ -232,7 +232,7 @@ var asAnswer answerer
 
 // asItem shows the item as it is after the verb.
 var asItem = show(func(ctx context.Context, svc pawl.Service, m pawl.Moved) (*answer[pawl.Item], error) {
-	return reply(pawl.ItemOf(ctx, svc, m))
+	return reply(api.ItemOf(ctx, svc, m))
 })
 
 // asNothing shows nothing.

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/pawl-work/pawl"
 )
 
 var archiveSQL = Texts(sqlFiles, "archive.sql")
@@ -251,7 +249,7 @@ func withCode(table string, row map[string]any) error {
 		s, _ := row[name].(string)
 		return s
 	}
-	code, err := CodeOf(pawl.MoveCode{Class: text("class"), Event: text("event"), From: text("from_state"), To: text("to_state"),
+	code, err := codeOf(MoveCode{Class: text("class"), Event: text("event"), From: text("from_state"), To: text("to_state"),
 		TaskFrom: text("task_from"), TaskTo: text("task_to")})
 	for _, name := range namesOfMove {
 		delete(row, name)

@@ -34,7 +34,7 @@ type ArchiveReader struct {
 
 // archivedEvent is an event as its leaf has it.
 type archivedEvent struct {
-	move   pawl.MoveCode
+	move   MoveCode
 	value  string // the name of the input or result that the event stands for; "" = of none
 	fields leafState
 	// with has the digest of the value, bare has not. They are nil until all values are read.
@@ -151,7 +151,7 @@ func (a *ArchiveReader) event(row archiveRow) {
 	r := leafRow{id: row.number("id"), attempt: row.number("attempt"), created: row.number("created_at")}
 	copy(r.texts[:], row.texts("namespace", "task_id", "item_id", "actor_type", "actor_id", "key_id", "message", "data",
 		"diff", "trace_parent"))
-	e := &archivedEvent{move: pawl.MoveCode{Event: row.text("event"),
+	e := &archivedEvent{move: MoveCode{Event: row.text("event"),
 		From: row.text("from_state"), To: row.text("to_state"), TaskFrom: row.text("task_from"), TaskTo: row.text("task_to")}}
 	item := row.text("item_id")
 	if kind := valueOf(e.move); kind != "" && (item != "" || e.move.Event != "completed") {
@@ -226,7 +226,7 @@ func (a *ArchiveReader) hash(id int64) *archivedEvent {
 }
 
 // valueOf says which value an event stands for: "input", "result", or "" for none.
-func valueOf(m pawl.MoveCode) string {
+func valueOf(m MoveCode) string {
 	switch m.Event {
 	case "proposed", "planned":
 		return "input"

@@ -27,27 +27,23 @@ func decided(state Text) bool {
 
 // AskedOf returns what is asked by tasks. Once one is decided, its metadata has what counted then.
 func AskedOf(ctx context.Context, tx Tx, taskIDs []string) (map[string]Asked, error) {
-	rows, err := tx.Query(ctx, readSQL["asked"], TaskList(taskIDs), List(OpenStates), million)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[string]Asked{}
-	for rows.Next() {
+	err := EachRow(ctx, tx, func(rows Rows) error {
 		var id string
 		var state Text
 		var quotient, rest int64
 		var a Asked
 		if err := rows.Scan((*TaskID)(&id), &state, &a.Metadata, &a.Waiting, &quotient, &rest, &a.Least); err != nil {
-			return nil, err
+			return err
 		}
 		a.Needed = min(quotient, 1<<40)*million + rest
 		if kept := (Asked{}); decided(state) && json.Unmarshal([]byte(a.Metadata), &kept) == nil && kept.Waiting > 0 {
 			a = kept
 		}
 		out[id] = a
-	}
-	return out, rows.Err()
+		return nil
+	}, readSQL["asked"], TaskList(taskIDs), List(OpenStates), million)
+	return out, err
 }
 
 // withAsked sets what is asked by tasks in the questions, which are values of these tasks. What is

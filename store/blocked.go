@@ -31,18 +31,13 @@ type claiming struct {
 func (c *claiming) isPaused(typ string) bool { return c.all || c.paused[typ] }
 
 func readClaiming(ctx context.Context, tx Tx, namespace string, now int64) (c claiming, err error) {
-	rows, err := tx.Query(ctx, blockedSQL["who claims"], namespace, now-pawl.WorkerLive.Microseconds(), now)
-	if err != nil {
-		return c, err
-	}
-	defer rows.Close()
 	c.live, c.paused = liveTypes{}, map[string]bool{}
-	for rows.Next() {
+	err = EachRow(ctx, tx, func(rows Rows) error {
 		var what string
 		var q LimitedQueue
 		var text Text
 		if err := rows.Scan(&what, &q.ID, &q.Type, &text); err != nil {
-			return c, err
+			return err
 		}
 		switch what {
 		case "live":
@@ -55,8 +50,9 @@ func readClaiming(ctx context.Context, tx Tx, namespace string, now int64) (c cl
 		default:
 			c.all = true
 		}
-	}
-	return c, rows.Err()
+		return nil
+	}, blockedSQL["who claims"], namespace, now-pawl.WorkerLive.Microseconds(), now)
+	return c, err
 }
 
 // TypesOf returns the list of types in a worker's row, or nil when the worker never
@@ -162,20 +158,15 @@ func parkedReasons(ctx context.Context, tx Tx, ids []string) (map[string]*pawl.B
 
 // childReasons sets what items wait for that wait for children.
 func childReasons(ctx context.Context, tx Tx, ids []string, out map[string]*pawl.Blocked) error {
-	rows, err := tx.Query(ctx, blockedSQL["waits for children"], ItemList(ids))
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return EachRow(ctx, tx, func(rows Rows) error {
 		var id string
 		var ended, total int
 		if err := rows.Scan((*ItemID)(&id), &ended, &total); err != nil {
 			return err
 		}
 		out[id] = &pawl.Blocked{Reason: pawl.BlockedByChildren, Detail: fmt.Sprintf("%d of %d ended", ended, total)}
-	}
-	return rows.Err()
+		return nil
+	}, blockedSQL["waits for children"], ItemList(ids))
 }
 
 // parkedReason returns what a scheduled or waiting item waits for. first and firstKey name
@@ -304,17 +295,12 @@ func unfinished(t *pawl.Task) bool {
 }
 
 func placesOf(ctx context.Context, tx Tx, ids []string) (map[string]*taskPlaces, error) {
-	rows, err := tx.Query(ctx, blockedSQL["places of tasks"], TaskList(ids))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[string]*taskPlaces{}
-	for rows.Next() {
+	err := EachRow(ctx, tx, func(rows Rows) error {
 		var task, place, item string
 		var n int64
 		if err := rows.Scan((*TaskID)(&task), &place, &n, (*ItemID)(&item)); err != nil {
-			return nil, err
+			return err
 		}
 		p := out[task]
 		if p == nil {
@@ -329,8 +315,9 @@ func placesOf(ctx context.Context, tx Tx, ids []string) (map[string]*taskPlaces,
 		default:
 			p.leased = n
 		}
-	}
-	return out, rows.Err()
+		return nil
+	}, blockedSQL["places of tasks"], TaskList(ids))
+	return out, err
 }
 
 // notClaimable returns the tasks with queued items that are all of paused types, or of types

@@ -90,19 +90,15 @@ func onlyItems(ctx context.Context, tx Tx, tasks []pawl.Task) (map[string]string
 			out[t.ID] = itemPrefix + strings.TrimPrefix(t.ID, TaskPrefix) // of a task of one row
 		}
 	}
-	rows, err := tx.Query(ctx, limitsSQL["only items"], TaskList(ids))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err := EachRow(ctx, tx, func(rows Rows) error {
 		var task, item string
 		if err := rows.Scan((*TaskID)(&task), (*ItemID)(&item)); err != nil {
-			return nil, err
+			return err
 		}
 		out[task] = item
-	}
-	return out, rows.Err()
+		return nil
+	}, limitsSQL["only items"], TaskList(ids))
+	return out, err
 }
 
 // queueReason returns which limit keeps all items of a queue from being claimed now.
@@ -168,25 +164,21 @@ type gatedItem struct {
 }
 
 func gatesOfItems(ctx context.Context, tx Tx, k *pawl.KeyLimits, ids []string) (map[int64]*gate, map[string]gatedItem, error) {
-	rows, err := tx.Query(ctx, limitsSQL["gates of items"], ItemList(ids), Bit(k.Order == pawl.OrderCreated), k.Pointer)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer rows.Close()
 	gates, of := map[int64]*gate{}, map[string]gatedItem{}
-	for rows.Next() {
+	err := EachRow(ctx, tx, func(rows Rows) error {
 		var id string
 		var older int
 		g := &gate{}
 		if err := rows.Scan((*ItemID)(&id), &g.id, &g.key, &g.next, &older); err != nil {
-			return nil, nil, err
+			return err
 		}
 		if gates[g.id] == nil {
 			gates[g.id] = g
 		}
 		of[id] = gatedItem{gates[g.id], older == 1}
-	}
-	return gates, of, rows.Err()
+		return nil
+	}, limitsSQL["gates of items"], ItemList(ids), Bit(k.Order == pawl.OrderCreated), k.Pointer)
+	return gates, of, err
 }
 
 // reason says which limit of its key keeps the item from being claimed; nil = none does.

@@ -81,23 +81,19 @@ func differing(ctx context.Context, tx Tx, counted totals) (out []Breach, err er
 }
 
 func countedStates(ctx context.Context, tx Tx, query string) (map[namespaceState]int64, error) {
-	rows, err := tx.Query(ctx, checkSQL[query])
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[namespaceState]int64{}
-	for rows.Next() {
+	err := EachRow(ctx, tx, func(rows Rows) error {
 		var k namespaceState
 		var n int64
 		var state Text
 		if err := rows.Scan(&k.namespace, &state, &n); err != nil {
-			return nil, err
+			return err
 		}
 		k.state = string(state)
 		out[k] += n
-	}
-	return out, rows.Err()
+		return nil
+	}, checkSQL[query])
+	return out, err
 }
 
 // compareStates returns the differences between what the totals say and what is there.

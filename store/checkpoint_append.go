@@ -189,21 +189,17 @@ func (a *OwnAppend) names(ctx context.Context, tx Tx) (map[string]takenName, err
 	if len(names) == 0 {
 		return nil, nil
 	}
-	rows, err := tx.Query(ctx, checkpointSQL["names taken"], TaskID(a.TaskID), List(names))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[string]takenName{}
-	for rows.Next() {
+	err := EachRow(ctx, tx, func(rows Rows) error {
 		var t takenName
 		var name string
 		if err := rows.Scan(&t.id, &name, &t.seq, &t.n); err != nil {
-			return nil, err
+			return err
 		}
 		out[name] = t
-	}
-	return out, rows.Err()
+		return nil
+	}, checkpointSQL["names taken"], TaskID(a.TaskID), List(names))
+	return out, err
 }
 
 // replace removes the checkpoints of the names that are older than the append.

@@ -141,24 +141,20 @@ type childState struct {
 
 // StatesOfChildren returns the states of those of the tasks that exist.
 func StatesOfChildren(ctx context.Context, tx Tx, ids []string) (map[string]childState, error) {
-	rows, err := tx.Query(ctx, childrenSQL["states of tasks"], TaskList(ids))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := make(map[string]childState, len(ids))
-	for rows.Next() {
+	err := EachRow(ctx, tx, func(rows Rows) error {
 		var id string
 		var s childState
 		if err := rows.Scan((*TaskID)(&id), (*string)(&s.State), &s.failure); err != nil {
-			return nil, err
+			return err
 		}
 		if s.State == pawl.TaskCompleted {
 			s.failure = ""
 		}
 		out[id] = s
-	}
-	return out, rows.Err()
+		return nil
+	}, childrenSQL["states of tasks"], TaskList(ids))
+	return out, err
 }
 
 // lockedWait is a wait whose row is locked.
@@ -171,21 +167,10 @@ type lockedWait struct {
 }
 
 func lockWaits(ctx context.Context, tx Tx, items []string) ([]lockedWait, error) {
-	rows, err := tx.Query(ctx, childrenSQL["lock waits"], ItemList(items))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []lockedWait
-	for rows.Next() {
-		var w lockedWait
-		if err := rows.Scan((*ItemID)(&w.ItemID), &w.Namespace, (*TaskID)(&w.TaskID), &w.attempt, &w.need, &w.onFailure, &w.total,
-			&w.ended, &w.failed); err != nil {
-			return nil, err
-		}
-		out = append(out, w)
-	}
-	return out, rows.Err()
+	return All(ctx, tx, childrenSQL["lock waits"], []any{ItemList(items)}, func(rows Rows, w *lockedWait) error {
+		return rows.Scan((*ItemID)(&w.ItemID), &w.Namespace, (*TaskID)(&w.TaskID), &w.attempt, &w.need, &w.onFailure, &w.total,
+			&w.ended, &w.failed)
+	})
 }
 
 // count counts the ends of children, those alike in one statement.

@@ -1,11 +1,8 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-
-	"github.com/pawl-work/pawl"
 )
 
 // ChildWait is a wait of an item for children.
@@ -91,31 +88,4 @@ func EndedAwaited(ctx context.Context, tx Tx, ids []string) (map[string][]string
 		out[a.item] = append(out[a.item], a.child)
 	}
 	return out, nil
-}
-
-// EndedChildren lists the children of an item's last wait that have ended, in the order of ids.
-// A result that is larger than pawl.MaxChildResult is left out.
-func EndedChildren(ctx context.Context, tx Tx, itemID string, page pawl.Page) (pawl.List[pawl.ChildResult], error) {
-	after := cmp.Or(page.Cursor, FirstTask)
-	rows, err := tx.Query(ctx, childrenSQL["ended children"], ItemID(itemID), TaskID(after), pawl.MaxChildResult, page.Limit)
-	if err != nil {
-		return pawl.List[pawl.ChildResult]{}, err
-	}
-	defer rows.Close()
-	out := pawl.List[pawl.ChildResult]{}
-	for rows.Next() {
-		var c pawl.ChildResult
-		var key, failure, result Text
-		var size *int
-		if err := rows.Scan((*TaskID)(&c.ID), &key, (*string)(&c.State), &failure, &size, &result); err != nil {
-			return out, err
-		}
-		c.Key, c.Error, c.Result = string(key), FailureOf(failure), Raw(result)
-		c.Omitted = c.State == pawl.TaskCompleted && c.Result == nil
-		out.Items = append(out.Items, c)
-	}
-	if len(out.Items) == page.Limit {
-		out.Next = out.Items[len(out.Items)-1].ID
-	}
-	return out, rows.Err()
 }

@@ -11,9 +11,9 @@ import (
 )
 
 // codes has the code of every event that the root package's table lists.
-var codes = func() map[pawl.MoveCode]int {
-	out := make(map[pawl.MoveCode]int, len(pawl.MoveCodes))
-	for _, m := range pawl.MoveCodes {
+var codes = func() map[MoveCode]int {
+	out := make(map[MoveCode]int, len(MoveCodes))
+	for _, m := range MoveCodes {
 		code := m.Code
 		m.Code = 0
 		out[m] = code
@@ -21,9 +21,14 @@ var codes = func() map[pawl.MoveCode]int {
 	return out
 }()
 
-// CodeOf returns the code of an event. It is an internal error if the table of moves does
+// EventCode returns the code of an event of a task or, if item is not "", of an item: see classOf.
+func EventCode(item string, solo int, event, from, to, taskFrom, taskTo string) (int, error) {
+	return codeOf(MoveCode{Class: classOf(item, solo), Event: event, From: from, To: to, TaskFrom: taskFrom, TaskTo: taskTo})
+}
+
+// codeOf returns the code of an event. It is an internal error if the table of moves does
 // not allow the event.
-func CodeOf(m pawl.MoveCode) (int, error) {
+func codeOf(m MoveCode) (int, error) {
 	m.Code = 0
 	if code, legal := codes[m]; legal {
 		return code, nil
@@ -33,16 +38,16 @@ func CodeOf(m pawl.MoveCode) (int, error) {
 
 // moveOf returns what a code stands for. A code that only a newer program knows has its
 // number as the event's name, and known is false: see moveFrom.
-func moveOf(code int) (m pawl.MoveCode, known bool) {
-	if code >= 1 && code <= len(pawl.MoveCodes) {
-		return pawl.MoveCodes[code-1], true
+func moveOf(code int) (m MoveCode, known bool) {
+	if code >= 1 && code <= len(MoveCodes) {
+		return MoveCodes[code-1], true
 	}
-	return pawl.MoveCode{Code: code, Event: "move_" + strconv.Itoa(code)}, false
+	return MoveCode{Code: code, Event: "move_" + strconv.Itoa(code)}, false
 }
 
 // MoveFrom is moveOf for any code: what this program does not know it reads from the
 // database. Call it while no rows of the transaction are open.
-func MoveFrom(ctx context.Context, tx Tx, code int) (pawl.MoveCode, error) {
+func MoveFrom(ctx context.Context, tx Tx, code int) (MoveCode, error) {
 	if m, known := moveOf(code); known {
 		return m, nil
 	}
@@ -55,9 +60,9 @@ func MoveFrom(ctx context.Context, tx Tx, code int) (pawl.MoveCode, error) {
 
 // codesOf returns the codes of the events with the property, as a list in SQL. An empty
 // list has the code 0, which no event has.
-func codesOf(which func(m pawl.MoveCode) bool) string {
+func codesOf(which func(m MoveCode) bool) string {
 	var out []string
-	for _, m := range pawl.MoveCodes {
+	for _, m := range MoveCodes {
 		if which(m) {
 			out = append(out, strconv.Itoa(m.Code))
 		}
@@ -83,23 +88,23 @@ func moveExpression(arg string) string {
 		panic("store: not an event, two states and whose they are: @move(" + arg + ")")
 	}
 	m := moveMark{parts[0], parts[1], parts[2]}
-	if whose := parts[3]; !slices.Contains([]string{pawl.MoveOfTask, pawl.MoveOfItem, pawl.MoveOfOnly}, whose) {
-		item := m.of(pawl.MoveOfItem)
-		return fmt.Sprintf("CASE %s WHEN 1 THEN %s WHEN 0 THEN %s WHEN %d THEN %s END", whose, m.of(pawl.MoveOfOnly), item, Aside, item)
+	if whose := parts[3]; !slices.Contains([]string{MoveOfTask, MoveOfItem, MoveOfOnly}, whose) {
+		item := m.of(MoveOfItem)
+		return fmt.Sprintf("CASE %s WHEN 1 THEN %s WHEN 0 THEN %s WHEN %d THEN %s END", whose, m.of(MoveOfOnly), item, Aside, item)
 	}
 	return m.of(parts[3])
 }
 
 // of returns the expression for the events of one class.
 func (m moveMark) of(class string) string {
-	var legal []pawl.MoveCode
-	for _, c := range pawl.MoveCodes {
+	var legal []MoveCode
+	for _, c := range MoveCodes {
 		if c.Class == class && (c.Event == m.event || m.event == "to" && c.Event == c.To) && fits(m.from, c.From) && fits(m.to, c.To) {
 			legal = append(legal, c)
 		}
 	}
-	return choose(m.from, legal, func(c pawl.MoveCode) string { return c.From }, stateCode, func(same []pawl.MoveCode) string {
-		return choose(m.to, same, func(c pawl.MoveCode) string { return c.To }, quoted, func(same []pawl.MoveCode) string {
+	return choose(m.from, legal, func(c MoveCode) string { return c.From }, stateCode, func(same []MoveCode) string {
+		return choose(m.to, same, func(c MoveCode) string { return c.To }, quoted, func(same []MoveCode) string {
 			if len(same) != 1 {
 				panic(fmt.Sprintf("store: %d events of a %s are %+v", len(same), class, m)) // the texts of statements are part of the program
 			}
@@ -118,8 +123,8 @@ func quoted(state string) string { return "'" + state + "'" }
 
 // choose returns a CASE over the states that the events have, if the mark's state is an
 // expression.
-func choose(mark string, legal []pawl.MoveCode, state func(pawl.MoveCode) string, written func(string) string,
-	then func([]pawl.MoveCode) string) string {
+func choose(mark string, legal []MoveCode, state func(MoveCode) string, written func(string) string,
+	then func([]MoveCode) string) string {
 	if isFixed(mark) {
 		return then(legal)
 	}
@@ -129,7 +134,7 @@ func choose(mark string, legal []pawl.MoveCode, state func(pawl.MoveCode) string
 	for _, c := range legal {
 		if s := state(c); !slices.Contains(done, s) {
 			done = append(done, s)
-			same := slices.DeleteFunc(slices.Clone(legal), func(o pawl.MoveCode) bool { return state(o) != s })
+			same := slices.DeleteFunc(slices.Clone(legal), func(o MoveCode) bool { return state(o) != s })
 			fmt.Fprintf(&b, " WHEN %s THEN %s", written(s), then(same))
 		}
 	}

@@ -312,21 +312,3 @@ type TaskRef struct {
 	ID, Namespace string
 	DecideBy      int64
 }
-
-// TaskRefs reads names of tasks.
-func TaskRefs(ctx context.Context, tx Tx, query string, args ...any) ([]TaskRef, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []TaskRef
-	for rows.Next() {
-		var t TaskRef
-		if err := rows.Scan((*TaskID)(&t.ID), &t.Namespace); err != nil {
-			return nil, err
-		}
-		out = append(out, t)
-	}
-	return out, rows.Err()
-}

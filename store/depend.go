@@ -7,9 +7,6 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// DependencyFailedError is the error of an item whose dependency failed.
-const DependencyFailedError = `{"code":"dependency_failed","message":"An item it depends on failed"}`
-
 // Dependent is an item that waits for other items, or that failed because one of them
 // failed. It has how many of them failed and how many ended in another state than
 // completed.

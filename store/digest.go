@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql/driver"
-
-	"github.com/pawl-work/pawl"
 )
 
 // Digest is the SHA-256 of the input or the result that an event stands for. The verb that
@@ -65,7 +63,7 @@ func (v *leafValues) read(ctx context.Context, tx Tx, s Span, digest digestsFunc
 // of returns the digest of an event. known is false if the values must be read first. A check
 // hashes the values: the leaf of an event whose stored digest is that of another value has a
 // digest of both, and so is none that was logged.
-func (v *leafValues) of(r *leafRow, m pawl.MoveCode) (sum Digest, known bool) {
+func (v *leafValues) of(r *leafRow, m MoveCode) (sum Digest, known bool) {
 	var stored Digest
 	has := copy(stored[:], r.digest) > 0
 	if !v.stored {
@@ -86,7 +84,7 @@ func (v *leafValues) of(r *leafRow, m pawl.MoveCode) (sum Digest, known bool) {
 
 // appendDigest appends the digests of the input and of the result that an event has. It has one of
 // them at most.
-func appendDigest(b []byte, sum Digest, m pawl.MoveCode) []byte {
+func appendDigest(b []byte, sum Digest, m MoveCode) []byte {
 	if sum == (Digest{}) {
 		return append(b, make([]byte, 8)...)
 	}
@@ -102,14 +100,9 @@ func leafDigests(ctx context.Context, tx Tx, s Span) (digests, error) {
 	out := digests{}
 	var id int64
 	var value, replaced leafText // JSON: never empty
-	rows, err := tx.Query(ctx, leafSQL["values for leaves"], s.Low, s.High)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err := EachRow(ctx, tx, func(rows Rows) error {
 		if err := rows.Scan(&id, &value, &replaced); err != nil {
-			return nil, err
+			return err
 		}
 		sum, given := Digest{}, len(value) > 0
 		if len(replaced) > 0 {
@@ -120,6 +113,7 @@ func leafDigests(ctx context.Context, tx Tx, s Span) (digests, error) {
 		if given {
 			out[id] = sum
 		}
-	}
-	return out, rows.Err()
+		return nil
+	}, leafSQL["values for leaves"], s.Low, s.High)
+	return out, err
 }

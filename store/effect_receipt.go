@@ -47,7 +47,7 @@ func ProveEffect(ctx context.Context, tx Tx, root LogRoot, f *EffectRow) (out []
 	}
 	next := 0
 	for _, s := range spansOf(ids) {
-		err := eachLeaf(ctx, tx, s, leafDigests, func(r *leafRow, _ pawl.MoveCode, leaf []byte) {
+		err := eachLeaf(ctx, tx, s, leafDigests, func(r *leafRow, _ MoveCode, leaf []byte) {
 			if next < len(ids) && ids[next] == r.id {
 				out = append(out, LoggedEvent{list[next], bytes.Clone(leaf[1:])}) // without leafPrefix
 				next++

@@ -247,20 +247,16 @@ func LeafIndexes(ctx context.Context, tx Tx, ids []int64) (map[int64]int64, erro
 }
 
 func pagesOf(ctx context.Context, tx Tx, query string, args ...any) ([]FeedPage, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var out []FeedPage
-	for rows.Next() {
+	err := EachRow(ctx, tx, func(rows Rows) error {
 		p, err := scanPage(rows)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		out = append(out, p)
-	}
-	return out, rows.Err()
+		return nil
+	}, query, args...)
+	return out, err
 }
 
 // Pack encodes numbers as their differences. Numbers that are close to each other take one

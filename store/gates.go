@@ -72,23 +72,19 @@ func eachNumber(ids []int64) string {
 }
 
 func readGates(ctx context.Context, tx Tx, q *LimitedQueue, keys []string) (map[string]Gate, error) {
-	rows, err := tx.Query(ctx, limitsSQL["gates of keys"], q.ID, q.Pointer(), List(keys))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[string]Gate{}
-	for rows.Next() {
+	err := EachRow(ctx, tx, func(rows Rows) error {
 		var key string
 		var g Gate
 		var idle int
 		if err := rows.Scan(&key, &g.ID, &idle); err != nil {
-			return nil, err
+			return err
 		}
 		g.Lent = idle == 1
 		out[key] = g
-	}
-	return out, rows.Err()
+		return nil
+	}, limitsSQL["gates of keys"], q.ID, q.Pointer(), List(keys))
+	return out, err
 }
 
 // GateUse is what a sweep has found of a gate.
@@ -96,32 +92,6 @@ type GateUse struct {
 	ID        int64
 	IdleSince *int64 // nil = it was not found idle before
 	Used      bool
-}
-
-// UsesOfGates reads the gates after a number that belong to a key, at most n. It returns those of
-// which SettleGates has something to do; the number of the last one read; and how many were read.
-func UsesOfGates(ctx context.Context, tx Tx, after, idleFor int64, n int) (out []GateUse, last int64, read int, err error) {
-	now, err := tx.Now(ctx)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	rows, err := tx.Query(ctx, limitsSQL["uses of gates"], after, n, now)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	defer rows.Close()
-	for ; rows.Next(); read++ {
-		var g GateUse
-		var used int
-		if err := rows.Scan(&g.ID, &g.IdleSince, &used); err != nil {
-			return nil, 0, 0, err
-		}
-		g.Used, last = used == 1, g.ID
-		if g.Used == (g.IdleSince != nil) || !g.Used && *g.IdleSince <= now-idleFor {
-			out = append(out, g)
-		}
-	}
-	return out, last, read, rows.Err()
 }
 
 // SettleGates notes which of the gates are idle now, or no longer, and removes those that have been

@@ -162,23 +162,6 @@ func hintAll(ctx context.Context, tx Tx, queue int64, l *pawl.QueueLimits) error
 	return err
 }
 
-// QueuesWithHints returns the queues some of whose gates have hints.
-func QueuesWithHints(ctx context.Context, tx Tx) (ids []int64, err error) {
-	rows, err := tx.Query(ctx, limitsSQL["queues with hints"])
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
-}
-
 // ForgetHints removes the hints of gates after a number from which nothing can be claimed, as a claim
 // does. It returns the last number that it has looked at; 0 = there are no more. Claims in callers'
 // transactions remove none. A queue without keys needs no hints: all are removed.

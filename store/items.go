@@ -210,18 +210,7 @@ func progressOf(p *int, state string) int {
 // Queues lists the queues (type and rank) of ready that have rows; paused ones only if paused
 // is set.
 func Queues(ctx context.Context, tx Tx, namespace string, paused bool) ([]Queue, error) {
-	rows, err := tx.Query(ctx, readSQL["groups"], namespace, math.MinInt32, paused)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []Queue
-	for rows.Next() {
-		var g Queue
-		if err := rows.Scan(&g.Type, &g.Rank); err != nil {
-			return nil, err
-		}
-		out = append(out, g)
-	}
-	return out, rows.Err()
+	return All(ctx, tx, readSQL["groups"], []any{namespace, math.MinInt32, paused}, func(rows Rows, g *Queue) error {
+		return rows.Scan(&g.Type, &g.Rank)
+	})
 }

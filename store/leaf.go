@@ -13,8 +13,6 @@ import (
 	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
-
-	"github.com/pawl-work/pawl"
 )
 
 var leafSQL = Texts(sqlFiles, "leaf.sql")
@@ -105,7 +103,7 @@ func newLeafRow() *leafRow {
 
 // canonical appends the event in canonical form, without the digests and its provenance. m is what its code
 // stands for.
-func (r *leafRow) canonical(b []byte, m pawl.MoveCode) []byte {
+func (r *leafRow) canonical(b []byte, m MoveCode) []byte {
 	b = append(b, leafVersion)
 	b = leafField(b, leafEvent)
 	b = leafID(b, r.id)
@@ -249,7 +247,7 @@ func leavesOf(ctx context.Context, tx Tx, ids []int64, digest digestsFunc, count
 	}
 	next := 0
 	for _, s := range spansOf(sorted) {
-		err := eachLeaf(ctx, tx, s, digest, func(r *leafRow, m pawl.MoveCode, leaf []byte) {
+		err := eachLeaf(ctx, tx, s, digest, func(r *leafRow, m MoveCode, leaf []byte) {
 			id := r.id
 			for next < len(sorted) && sorted[next] < id {
 				next++
@@ -277,7 +275,7 @@ const leafPrefix = 0
 
 // eachLeaf passes the events in a span to fn, in order: what is hashed, leafPrefix and the
 // canonical form.
-func eachLeaf(ctx context.Context, tx Tx, s Span, digest digestsFunc, fn func(r *leafRow, m pawl.MoveCode, leaf []byte)) error {
+func eachLeaf(ctx context.Context, tx Tx, s Span, digest digestsFunc, fn func(r *leafRow, m MoveCode, leaf []byte)) error {
 	v := &leafValues{stored: digest == nil}
 	if err := v.read(ctx, tx, s, digest); err != nil {
 		return err
@@ -286,8 +284,8 @@ func eachLeaf(ctx context.Context, tx Tx, s Span, digest digestsFunc, fn func(r 
 	if err != nil {
 		return err
 	}
-	newer := map[int]pawl.MoveCode{} // codes that only a newer program knows
-	move := func(code int) (m pawl.MoveCode, known bool) {
+	newer := map[int]MoveCode{} // codes that only a newer program knows
+	move := func(code int) (m MoveCode, known bool) {
 		if m, known = moveOf(code); !known {
 			m, known = newer[code]
 		}

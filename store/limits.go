@@ -34,26 +34,6 @@ func pointerOf(l *pawl.QueueLimits) string {
 	return l.PerKey.Pointer
 }
 
-// LimitedQueues reads the queues of a namespace that have limits.
-func LimitedQueues(ctx context.Context, tx Tx, namespace string) ([]LimitedQueue, error) {
-	rows, err := tx.Query(ctx, limitsSQL["limits"], namespace)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []LimitedQueue
-	for rows.Next() {
-		var q LimitedQueue
-		var text string
-		if err := rows.Scan(&q.ID, &q.Type, &text); err != nil {
-			return nil, err
-		}
-		q.Limits = LimitsOf(text)
-		out = append(out, q)
-	}
-	return out, rows.Err()
-}
-
 // LimitsOf reads stored limits, with the defaults that depend on other members.
 func LimitsOf(text string) (l pawl.QueueLimits) {
 	_ = json.Unmarshal([]byte(text), &l) // written by us
@@ -400,22 +380,14 @@ func DueKeying(ctx context.Context, tx Tx, soon, late, every int64) ([]KeyingDue
 }
 
 func keyings(ctx context.Context, tx Tx, query string, args ...any) ([]KeyingDue, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []KeyingDue
-	for rows.Next() {
-		var d KeyingDue
+	return All(ctx, tx, query, args, func(rows Rows, d *KeyingDue) error {
 		var text string
 		if err := rows.Scan(&d.Queue.ID, &d.Namespace, &d.Queue.Type, &text, &d.before); err != nil {
-			return nil, err
+			return err
 		}
 		d.Queue.Limits = LimitsOf(text)
-		out = append(out, d)
-	}
-	return out, rows.Err()
+		return nil
+	})
 }
 
 // searchHint is the time of the rows of gate_hints that ask for a search of their queue.

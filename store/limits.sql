@@ -1,11 +1,5 @@
 -- Queues with limits, their gates, and what claims from them count.
 
--- name: limits
-SELECT q.id, q.type, l.rules
-FROM pawl.queues q
-JOIN pawl.queue_limits l ON l.queue_id = q.id
-WHERE q.namespace = $1 AND q.limited IS NOT NULL
-
 -- name: limits of queue
 SELECT l.rules, l.next_start, l.changed_at, l.searched_at
 FROM pawl.queue_limits l
@@ -123,20 +117,6 @@ WHERE id IN (
   WHERE x.id IN (SELECT CAST(j.value ->> 0 AS INTEGER) FROM @each($1) AS j) AND x.idle_since IS NOT NULL
   @skip)
 
--- The gates after $1 with a pointer, at most $2; whether something refers to them, or their rate was
--- not at rest at $3.
--- name: uses of gates
-SELECT x.id, x.idle_since, CASE WHEN x.next_start > $3
-    OR EXISTS (SELECT 1 FROM pawl.ready r WHERE r.queue_id = x.queue_id AND r.gate = x.id)
-    OR EXISTS (SELECT 1 FROM pawl.leases l WHERE l.queue_id = x.queue_id AND l.gate = x.id)
-    OR EXISTS (SELECT 1 FROM pawl.scheduled s WHERE s.gate = x.id)
-    OR EXISTS (SELECT 1 FROM pawl.waiting w WHERE w.gate = x.id)
-    OR EXISTS (SELECT 1 FROM pawl.parked_items p WHERE p.gate = x.id) THEN 1 ELSE 0 END
-FROM pawl.gates x
-WHERE x.id > $1 AND x.pointer <> ''
-ORDER BY x.id
-LIMIT $2
-
 -- name: note idle gates
 UPDATE pawl.gates
 SET idle_since = $2
@@ -222,11 +202,6 @@ WHERE (queue_id, at, gate, tx) IN (
   WHERE h.queue_id = $1 AND h.at = 0 AND h.gate >= $3 AND h.gate <= $4
     AND ((h.gate, h.tx) IN (SELECT CAST(j.value ->> 0 AS INTEGER), CAST(j.value ->> 1 AS BIGINT) FROM @each($2) AS j)) IS TRUE -- or it is joined row by row
   @skip)
-
--- name: queues with hints
-SELECT l.queue_id
-FROM pawl.queue_limits l
-WHERE EXISTS (SELECT 1 FROM pawl.gate_hints h WHERE h.queue_id = l.queue_id AND h.at = 0)
 
 -- name: drop hints
 DELETE FROM pawl.gate_hints

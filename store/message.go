@@ -21,14 +21,7 @@ type MessageRow struct {
 }
 
 func scanMessages(ctx context.Context, tx Tx, query string, args ...any) ([]MessageRow, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []MessageRow
-	for rows.Next() {
-		var m MessageRow
+	return All(ctx, tx, query, args, func(rows Rows, m *MessageRow) error {
 		var thread, task, item, model, usage, metadata, checkpoint Text
 		var attempt *int
 		var created int64
@@ -37,7 +30,7 @@ func scanMessages(ctx context.Context, tx Tx, query string, args ...any) ([]Mess
 			&m.StepNumber, &m.MaxSteps,
 			&m.Offset,
 			&m.StepOffset, &m.cuts, &usage, &metadata, &created, &ended, &checkpoint, &chunk); err != nil {
-			return nil, err
+			return err
 		}
 		m.Thread, m.TaskID, m.ItemID, m.Model = string(thread), string(task), string(item), string(model)
 		m.Usage, m.Metadata, m.CheckpointID = Raw(usage), Raw(metadata), string(checkpoint)
@@ -46,9 +39,8 @@ func scanMessages(ctx context.Context, tx Tx, query string, args ...any) ([]Mess
 		if attempt != nil {
 			m.Attempt = *attempt
 		}
-		out = append(out, m)
-	}
-	return out, rows.Err()
+		return nil
+	})
 }
 
 // GetMessage reads a message. A message of another namespace is not_found.
@@ -134,18 +126,7 @@ type ChunkPosition struct {
 // Chunks reads up to limit rows of a message's chunks: the row with the chunk number from,
 // and the rows after it.
 func Chunks(ctx context.Context, tx Tx, id string, from int64, limit int) ([]ChunkRow, error) {
-	rows, err := tx.Query(ctx, messageSQL["chunks"], id, from, limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []ChunkRow
-	for rows.Next() {
-		var c ChunkRow
-		if err := rows.Scan(&c.Seq, &c.Count, &c.Attempt, &c.Body); err != nil {
-			return nil, err
-		}
-		out = append(out, c)
-	}
-	return out, rows.Err()
+	return All(ctx, tx, messageSQL["chunks"], []any{id, from, limit}, func(rows Rows, c *ChunkRow) error {
+		return rows.Scan(&c.Seq, &c.Count, &c.Attempt, &c.Body)
+	})
 }

@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/pawl-work/pawl"
 )
 
 // seldom are the tables in which tasks of one item seldom have rows, with the column that names the task, or
@@ -165,7 +163,7 @@ var plainTables = func() []plainTable {
 				queue, _ := wholeNumber(values[len(ofEvents)+1])
 				m, _ := moveOf(int(code))
 				t.Events = append(t.Events, PlainEvent{number, queue, int(code)})
-				t.marked = t.marked || m.Class == pawl.MoveOfTask && m.Event == "deleted"
+				t.marked = t.marked || m.Class == MoveOfTask && m.Event == "deleted"
 			}},
 	}
 }()

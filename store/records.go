@@ -33,9 +33,9 @@ func listEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 		w.And("(SELECT x.type FROM pawl.tasks x WHERE x.id = e.task_id) @among(?)", List(q.Types))
 	}
 	if q.Event != "" {
-		known := codesOf(func(m pawl.MoveCode) bool { return m.Event == q.Event })
+		known := codesOf(func(m MoveCode) bool { return m.Event == q.Event })
 		w.And("(e.move IN "+known+" OR e.move > ? AND e.move IN (SELECT m.code FROM pawl.moves m WHERE m.event = ?))", // those of a newer program
-			len(pawl.MoveCodes), q.Event)
+			len(MoveCodes), q.Event)
 		if q.Event == "deleted" && q.TaskID == "" { // such events are rare
 			w.And("e.id IN (SELECT b.event_id FROM pawl.tombstones b WHERE b.namespace = ?)", namespace)
 		}
@@ -138,7 +138,7 @@ func (s *eventScan) scan(rows Rows) error {
 }
 
 // is sets what the event's code stands for.
-func (s *eventScan) is(m pawl.MoveCode) {
+func (s *eventScan) is(m MoveCode) {
 	s.Event.Event, s.FromState, s.ToState, s.TaskFrom, s.TaskTo = m.Event, m.From, m.To, m.TaskFrom, m.TaskTo
 	if s.Message == "" {
 		for _, info := range pawl.Events {
@@ -257,14 +257,7 @@ func StepCursor(c CheckpointRow) string { return strconv.FormatInt(c.Sequence, 1
 
 func scanCheckpoints(ctx context.Context, tx Tx, scan func(rows Rows, into ...any) error, query string,
 	args ...any) ([]CheckpointRow, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []CheckpointRow
-	for rows.Next() {
-		var c CheckpointRow
+	return All(ctx, tx, query, args, func(rows Rows, c *CheckpointRow) error {
 		var item, name, args, snapshot, message, until, metadata Text
 		var attempt *int
 		var created int64
@@ -272,7 +265,7 @@ func scanCheckpoints(ctx context.Context, tx Tx, scan func(rows Rows, into ...an
 		if err := scan(rows, &c.ID, &c.namespace, (*TaskID)(&c.TaskID), (*ItemID)(&item), &attempt, &c.Sequence, &c.Type, &name, &args,
 			&snapshot, &c.blob, &size,
 			&message, &until, &metadata, &created); err != nil {
-			return nil, err
+			return err
 		}
 		switch {
 		case c.blob != nil && size != nil:
@@ -280,7 +273,7 @@ func scanCheckpoints(ctx context.Context, tx Tx, scan func(rows Rows, into ...an
 		case c.blob == nil && snapshot == "":
 			s, err := saidOf(until)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			c.said = &s
 		}
@@ -289,7 +282,6 @@ func scanCheckpoints(ctx context.Context, tx Tx, scan func(rows Rows, into ...an
 		if attempt != nil {
 			c.Attempt = *attempt
 		}
-		out = append(out, c)
-	}
-	return out, rows.Err()
+		return nil
+	})
 }

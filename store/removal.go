@@ -114,20 +114,9 @@ func (r *removalRow) hash() tlog.Hash {
 }
 
 func removals(ctx context.Context, tx Tx, query string, args ...any) ([]removalRow, error) {
-	rows, err := tx.Query(ctx, treeSQL[query], args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []removalRow
-	for rows.Next() {
-		var r removalRow
-		if err := r.scan(rows); err != nil {
-			return nil, err
-		}
-		out = append(out, r)
-	}
-	return out, rows.Err()
+	return All(ctx, tx, treeSQL[query], args, func(rows Rows, r *removalRow) error {
+		return r.scan(rows)
+	})
 }
 
 func readRemoval(ctx context.Context, tx Tx, id int64) (r removalRow, found bool, err error) {

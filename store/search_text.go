@@ -144,21 +144,17 @@ func idRange(text string) (low, high, prefix string) {
 // typesWith returns the types of a namespace that begin with a text. The case of ASCII letters
 // does not count.
 func typesWith(ctx context.Context, tx Tx, namespace, prefix string) (out []string, err error) {
-	rows, err := tx.Query(ctx, searchSQL["types"], namespace)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = EachRow(ctx, tx, func(rows Rows) error {
 		var typ string
 		if err := rows.Scan(&typ); err != nil {
-			return nil, err
+			return err
 		}
 		if strings.HasPrefix(lower(typ), lower(prefix)) {
 			out = append(out, typ)
 		}
-	}
-	return out, rows.Err()
+		return nil
+	}, searchSQL["types"], namespace)
+	return out, err
 }
 
 // only has the list want only rows that wants returns, of those whose ids it is given.

@@ -50,7 +50,7 @@ const (
 var runColumn = waitColumn + len(pawl.TimingBounds) + 2
 
 // columnOfEvent is the column that counts an event of an item; −1 = none.
-func columnOfEvent(m pawl.MoveCode) int {
+func columnOfEvent(m MoveCode) int {
 	switch m.Event {
 	case "proposed", "planned":
 		return createdColumn
@@ -128,7 +128,7 @@ func (t *Tally) named(name QueueName) *QueueTally {
 }
 
 // count counts an event. An event whose task is gone, and with it its type, is not counted.
-func (t *Tally) count(r *leafRow, m pawl.MoveCode) {
+func (t *Tally) count(r *leafRow, m MoveCode) {
 	if t.counting.counts(r.id) {
 		t.totals.count(r)
 	}
@@ -137,7 +137,7 @@ func (t *Tally) count(r *leafRow, m pawl.MoveCode) {
 	}
 	q := t.queue(r)
 	q.Events[m.Event]++
-	if m.Class == pawl.MoveOfTask {
+	if m.Class == MoveOfTask {
 		return
 	}
 	row := q.minute(r.created)
@@ -311,14 +311,8 @@ func PutBacklog(ctx context.Context, tx Tx, minute int64, queues []QueueBacklog)
 // Series reads the counters of the queues of a namespace. Since, Until and Step of the query
 // are set. It returns at most one point more than the given number.
 func Series(ctx context.Context, tx Tx, namespace string, q pawl.SeriesQuery, most int) ([]pawl.QueueSeries, error) {
-	rows, err := tx.Query(ctx, seriesSQL["series"], namespace, minuteOf(q.Since), minuteOf(q.Until.Add(time.Minute-time.Microsecond)),
-		int64(q.Step/time.Minute), len(q.Types) == 0, List(q.Types), most+1, int64(1e10))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := []pawl.QueueSeries{}
-	for rows.Next() {
+	err := EachRow(ctx, tx, func(rows Rows) error {
 		var kind string
 		var minute int64
 		var backlog [4]*int64
@@ -328,7 +322,7 @@ func Series(ctx context.Context, tx Tx, namespace string, q pawl.SeriesQuery, mo
 			dest = append(dest, &n[i])
 		}
 		if err := rows.Scan(dest...); err != nil {
-			return nil, err
+			return err
 		}
 		if len(out) == 0 || out[len(out)-1].Type != kind {
 			out = append(out, pawl.QueueSeries{Type: kind, Step: int(q.Step / time.Second)})
@@ -343,8 +337,10 @@ func Series(ctx context.Context, tx Tx, namespace string, q pawl.SeriesQuery, mo
 		}
 		last := &out[len(out)-1]
 		last.Points = append(last.Points, p)
-	}
-	return out, rows.Err()
+		return nil
+	}, seriesSQL["series"], namespace, minuteOf(q.Since), minuteOf(q.Until.Add(time.Minute-time.Microsecond)),
+		int64(q.Step/time.Minute), len(q.Types) == 0, List(q.Types), most+1, int64(1e10))
+	return out, err
 }
 
 func minuteOf(t time.Time) int64 { return t.UnixMicro() / time.Minute.Microseconds() }

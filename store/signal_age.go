@@ -69,17 +69,7 @@ func ForgetSignals(ctx context.Context, tx Tx, signals []Signal) error {
 }
 
 func readSignals(ctx context.Context, tx Tx, text string, args []any) (out []Signal, err error) {
-	rows, err := tx.Query(ctx, text, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var s Signal
-		if err := rows.Scan(&s.Namespace, &s.Name, &s.Key); err != nil {
-			return nil, err
-		}
-		out = append(out, s)
-	}
-	return out, rows.Err()
+	return All(ctx, tx, text, args, func(rows Rows, s *Signal) error {
+		return rows.Scan(&s.Namespace, &s.Name, &s.Key)
+	})
 }

@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-
-	"github.com/pawl-work/pawl"
 )
 
 //go:embed *.sql
@@ -220,20 +218,9 @@ func inEachTable(ctx context.Context, tx Tx, itemIDs, states []string,
 }
 
 func scanStateRows(ctx context.Context, tx Tx, query string, args []any, targets func(h *StateRow) []any) ([]StateRow, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []StateRow
-	for rows.Next() {
-		var h StateRow
-		if err := rows.Scan(targets(&h)...); err != nil {
-			return nil, err
-		}
-		out = append(out, h)
-	}
-	return out, rows.Err()
+	return All(ctx, tx, query, args, func(rows Rows, h *StateRow) error {
+		return rows.Scan(targets(h)...)
+	})
 }
 
 // Put inserts rows into the stateTables of their states. For ends, Since is the time when
@@ -292,21 +279,21 @@ type Event struct {
 const unknownSolo = -1
 
 // move returns what the event's code stands for.
-func (e *Event) move() pawl.MoveCode {
-	return pawl.MoveCode{Class: ClassOf(string(e.ItemID), e.Solo), Event: e.Event, From: string(e.From), To: string(e.To),
+func (e *Event) move() MoveCode {
+	return MoveCode{Class: classOf(string(e.ItemID), e.Solo), Event: e.Event, From: string(e.From), To: string(e.To),
 		TaskFrom: string(e.TaskFrom), TaskTo: string(e.TaskTo)}
 }
 
-// ClassOf returns whose event it is. item is "" for an event of a task, solo is the value
+// classOf returns whose event it is. item is "" for an event of a task, solo is the value
 // in the item's row.
-func ClassOf(item string, solo int) string {
+func classOf(item string, solo int) string {
 	switch {
 	case item == "":
-		return pawl.MoveOfTask
+		return MoveOfTask
 	case solo == 1:
-		return pawl.MoveOfOnly
+		return MoveOfOnly
 	}
-	return pawl.MoveOfItem
+	return MoveOfItem
 }
 
 // Record inserts events in the order given.
@@ -334,7 +321,7 @@ func Record(ctx context.Context, tx Tx, now int64, events []Event) error {
 				return err
 			}
 		}
-		move, err := CodeOf(e.move())
+		move, err := codeOf(e.move())
 		if err != nil {
 			return err
 		}

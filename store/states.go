@@ -177,7 +177,7 @@ func settledState(arg string) string {
 // stands for itself.
 func eventsOf(arg string) string {
 	if arg == "stateless" {
-		return codesOf(func(m pawl.MoveCode) bool { return m.To == "" })
+		return codesOf(func(m MoveCode) bool { return m.To == "" })
 	}
 	noun, verbs, _ := strings.Cut(arg, " ")
 	var names []string
@@ -197,7 +197,7 @@ func eventsOf(arg string) string {
 			panic("store: no event " + name + ": @events(" + arg + ")")
 		}
 	}
-	return codesOf(func(m pawl.MoveCode) bool { return slices.Contains(names, m.Event) })
+	return codesOf(func(m MoveCode) bool { return slices.Contains(names, m.Event) })
 }
 
 func quotedList(states []string, of string) string {

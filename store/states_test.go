@@ -23,7 +23,7 @@ func TestSoloState(t *testing.T) {
 
 func TestStatesAreExpanded(t *testing.T) {
 	code := func(words string) string {
-		for _, m := range pawl.MoveCodes {
+		for _, m := range MoveCodes {
 			if words == m.Class+" "+m.Event+" "+m.From+">"+m.To {
 				return strconv.Itoa(m.Code)
 			}
@@ -32,7 +32,7 @@ func TestStatesAreExpanded(t *testing.T) {
 		return ""
 	}
 	list := func(events ...string) string {
-		return codesOf(func(m pawl.MoveCode) bool { return slices.Contains(events, m.Event) })
+		return codesOf(func(m MoveCode) bool { return slices.Contains(events, m.Event) })
 	}
 	for mark, want := range map[string]string{
 		"@from(task retry)":                       "('failed', 'dead_lettered')",

@@ -117,12 +117,7 @@ func countStates(ctx context.Context, tx Tx, namespace string, s *pawl.Stats) er
 }
 
 func counts(ctx context.Context, tx Tx, query, namespace string, put func(string, int64)) error {
-	rows, err := tx.Query(ctx, query, namespace)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return EachRow(ctx, tx, func(rows Rows) error {
 		var state string
 		var n int64
 		if err := rows.Scan(&state, &n); err != nil {
@@ -131,8 +126,8 @@ func counts(ctx context.Context, tx Tx, query, namespace string, put func(string
 		if n > 0 {
 			put(state, n)
 		}
-	}
-	return rows.Err()
+		return nil
+	}, query, namespace)
 }
 
 // QueueState is a state of the items of a queue; a lease that has run out is expired.
@@ -144,28 +139,17 @@ type QueueState struct {
 // Oldest returns the oldest item of each queue of a namespace, or of all if it is "", in each state
 // that is not an end and has no lease.
 func Oldest(ctx context.Context, tx Tx, namespace string) (map[QueueState]ItemID, error) {
-	rows, err := tx.Query(ctx, totalsSQL["oldest"], namespace)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[QueueState]ItemID{}
-	for rows.Next() {
+	err := EachRow(ctx, tx, func(rows Rows) error {
 		var k QueueState
 		var id ItemID
 		if err := rows.Scan(&k.Namespace, &k.Type, &k.State, &id); err != nil {
-			return nil, err
+			return err
 		}
 		if id != "" {
 			out[k] = id
 		}
-	}
-	return out, rows.Err()
-}
-
-// Depth is how many items of a type are in a state, and the id of the oldest one.
-type Depth struct {
-	QueueState
-	OldestID string
-	Items    int64
+		return nil
+	}, totalsSQL["oldest"], namespace)
+	return out, err
 }

@@ -30,11 +30,6 @@ func NextDue(ctx context.Context, tx Tx, resting ...string) (d Due, err error) {
 	return d, err
 }
 
-// ExpiredLeases returns up to limit items whose lease has expired.
-func ExpiredLeases(ctx context.Context, tx Tx, now int64, limit int) ([]string, error) {
-	return ItemIDs(ctx, tx, sweepSQL["expired leases"], now, limit)
-}
-
 // StartCursor adds a cursor at the beginning of the log, unless there is one of its name.
 func StartCursor(ctx context.Context, tx Tx, name string) error {
 	_, err := tx.Exec(ctx, sweepSQL["start cursor"], name)

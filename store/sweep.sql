@@ -37,13 +37,6 @@ FROM (
   SELECT MIN(since + schedule_to_start * CAST(1000000 AS bigint)) FROM pawl.ready WHERE schedule_to_start IS NOT NULL
 ) x
 
--- name: expired leases
-SELECT item_id
-FROM pawl.leases
-WHERE lease_expires_at <= $1
-ORDER BY item_id
-LIMIT $2
-
 -- name: start cursor
 INSERT INTO pawl.relay_cursors (sink, updated_at)
 VALUES ($1, 0)

@@ -44,24 +44,19 @@ func ListSweeps(ctx context.Context, tx Tx, before int64, limit int) ([]pawl.Swe
 	if before == 0 {
 		before = 1<<63 - 1
 	}
-	rows, err := tx.Query(ctx, sweepSQL["sweeps before"], before, limit)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer rows.Close()
 	var out []pawl.SweepStats
 	var id int64
-	for rows.Next() {
+	err := EachRow(ctx, tx, func(rows Rows) error {
 		var s pawl.SweepStats
 		var server, detail string
 		var at int64
 		if err := rows.Scan(&id, &server, &s.ExpiredFound, &s.Recovered, &s.Failed, &s.CheckpointsCreated, &s.Errors, &s.ScanDurationMS, &detail,
 			&at); err != nil {
-			return nil, 0, err
+			return err
 		}
 		var d SweepDetail
 		if err := json.Unmarshal([]byte(detail), &d); err != nil {
-			return nil, 0, err
+			return err
 		}
 		s.Due, s.GivenUp, s.Buried, s.Stale = d.Due, d.GivenUp, d.Buried, d.Stale
 		s.TasksPruned, s.KeysPruned, s.Checkpoints, s.SignalsPruned = d.TasksPruned, d.KeysPruned, d.Checkpoints, d.Signals
@@ -70,6 +65,7 @@ func ListSweeps(ctx context.Context, tx Tx, before int64, limit int) ([]pawl.Swe
 			s.NextExpiryAt = time.UnixMicro(d.NextAt).UTC()
 		}
 		out = append(out, s)
-	}
-	return out, id, rows.Err()
+		return nil
+	}, sweepSQL["sweeps before"], before, limit)
+	return out, id, err
 }

@@ -26,22 +26,18 @@ func (s Signal) taking(ctx context.Context, tx Tx) (Text, error) {
 
 // TakenSignals returns the signals that an item took.
 func TakenSignals(ctx context.Context, tx Tx, taskID, itemID string) (out []Taken, err error) {
-	rows, err := tx.Query(ctx, signalSQL["taken signals"], TaskID(taskID), ItemID(itemID))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = EachRow(ctx, tx, func(rows Rows) error {
 		var t Taken
 		var data Text
 		if err := rows.Scan(&t.attempt, &t.sequence, &data); err != nil {
-			return nil, err
+			return err
 		}
 		if json.Unmarshal([]byte(data), &t.Awaited) == nil && t.Signal != "" && t.SentAt != nil { // others hold other data
 			out = append(out, t)
 		}
-	}
-	return out, rows.Err()
+		return nil
+	}, signalSQL["taken signals"], TaskID(taskID), ItemID(itemID))
+	return out, err
 }
 
 // News reports whether a signal was sent after those of its name and key that were taken before

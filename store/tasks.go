@@ -198,20 +198,16 @@ func (w *Where) afterPriority(comparison, cursor string) error {
 
 // prioritized reads the keys of tasks in the order of priority: a priority and an id.
 func prioritized(ctx context.Context, tx Tx, query string, args ...any) (keys []string, err error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = EachRow(ctx, tx, func(rows Rows) error {
 		var priority int
 		var id TaskID
 		if err := rows.Scan(&priority, &id); err != nil {
-			return nil, err
+			return err
 		}
 		keys = append(keys, strconv.Itoa(priority)+"_"+string(id))
-	}
-	return keys, rows.Err()
+		return nil
+	}, query, args...)
+	return keys, err
 }
 
 func scanTasks(ctx context.Context, tx Tx, query string, args ...any) ([]pawl.Task, error) {

@@ -116,20 +116,15 @@ func totalsIn(text Text) (totals, error) {
 
 // read adds what a statement reads: namespace, type, move and number.
 func (t totals) read(ctx context.Context, tx Tx, sign int64, query string, args ...any) error {
-	rows, err := tx.Query(ctx, totalsSQL[query], args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return EachRow(ctx, tx, func(rows Rows) error {
 		var k total
 		var n int64
 		if err := rows.Scan(&k.Namespace, &k.Type, &k.move, &n); err != nil {
 			return err
 		}
 		t[k] += sign * n
-	}
-	return rows.Err()
+		return nil
+	}, totalsSQL[query], args...)
 }
 
 // readEvents counts the events of tasks that are among ids, and that counts says.
@@ -349,7 +344,7 @@ func (t totals) states(namespace string) (items map[pawl.ItemState]int64, tasks 
 		switch {
 		case !known:
 			continue
-		case m.Class == pawl.MoveOfTask:
+		case m.Class == MoveOfTask:
 			from, to = m.From, m.To
 		default:
 			items[pawl.ItemState(m.From)] -= n
@@ -373,7 +368,7 @@ func (t totals) OfQueues() map[QueueName]map[string]int64 {
 	out := map[QueueName]map[string]int64{}
 	for k, n := range t {
 		m, known := moveOf(k.move)
-		if !known || m.Class == pawl.MoveOfTask || m.From == m.To {
+		if !known || m.Class == MoveOfTask || m.From == m.To {
 			continue
 		}
 		if out[k.QueueName] == nil {

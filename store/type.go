@@ -64,21 +64,17 @@ type TypeVersion struct {
 
 // TypesOfTasks returns the types of those tasks that exist.
 func TypesOfTasks(ctx context.Context, tx Tx, taskIDs []string) (map[string]TypeVersion, error) {
-	rows, err := tx.Query(ctx, typeSQL["types of tasks"], TaskList(taskIDs))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[string]TypeVersion{}
-	for rows.Next() {
+	err := EachRow(ctx, tx, func(rows Rows) error {
 		var id string
 		var v TypeVersion
 		if err := rows.Scan((*TaskID)(&id), &v.Namespace, &v.Name, &v.Version); err != nil {
-			return nil, err
+			return err
 		}
 		out[id] = v
-	}
-	return out, rows.Err()
+		return nil
+	}, typeSQL["types of tasks"], TaskList(taskIDs))
+	return out, err
 }
 
 // Fit gives claimed items of this transaction another lease than that of their queue.

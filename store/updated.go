@@ -191,18 +191,7 @@ func (l *byUpdate) take(ctx context.Context, tx Tx, some []update) ([]pawl.Task,
 }
 
 func updates(ctx context.Context, tx Tx, query string, args ...any) ([]update, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []update
-	for rows.Next() {
-		var u update
-		if err := rows.Scan(&u.at, (*TaskID)(&u.id)); err != nil {
-			return nil, err
-		}
-		out = append(out, u)
-	}
-	return out, rows.Err()
+	return All(ctx, tx, query, args, func(rows Rows, u *update) error {
+		return rows.Scan(&u.at, (*TaskID)(&u.id))
+	})
 }

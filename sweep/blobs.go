@@ -194,17 +194,7 @@ func (h *textHolds) read(ctx context.Context, tx store.Tx, namespace string, sto
 
 // uploadsToRemove returns uploads that were cut off or dismissed and not used since.
 func uploadsToRemove(ctx context.Context, tx store.Tx, by int64, limit int) (out []store.Upload, err error) {
-	rows, err := tx.Query(ctx, uploadSQL["to remove"], by, limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var u store.Upload
-		if err := rows.Scan(&u.ID, &u.Place); err != nil {
-			return nil, err
-		}
-		out = append(out, u)
-	}
-	return out, rows.Err()
+	return store.All(ctx, tx, uploadSQL["to remove"], []any{by, limit}, func(rows store.Rows, u *store.Upload) error {
+		return rows.Scan(&u.ID, &u.Place)
+	})
 }

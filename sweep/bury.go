@@ -130,24 +130,21 @@ type resting struct {
 // failedBefore lists up to limit items that failed before a time, oldest first, starting
 // after the given one.
 func failedBefore(ctx context.Context, tx store.Tx, before int64, after resting, limit int) ([]resting, error) {
-	rows, err := tx.Query(ctx, sweepSQL["failed before"], before, after.Since, store.FromItem(after.ItemID), limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []resting
-	for rows.Next() {
-		var r resting
-		if err := rows.Scan(&r.Since, (*store.ItemID)(&r.ItemID), (*store.TaskID)(&r.TaskID), &r.Namespace); err != nil {
-			return nil, err
-		}
-		out = append(out, r)
-	}
-	return out, rows.Err()
+	return store.All(ctx, tx, sweepSQL["failed before"], []any{before, after.Since, store.FromItem(after.ItemID), limit},
+		func(rows store.Rows, r *resting) error {
+			return rows.Scan(&r.Since, (*store.ItemID)(&r.ItemID), (*store.TaskID)(&r.TaskID), &r.Namespace)
+		})
 }
 
 // failedAsideBefore lists up to limit tasks that failed before a time when they were planned or applied, by id, with ids
 // above after.
 func failedAsideBefore(ctx context.Context, tx store.Tx, before int64, after string, limit int) ([]store.TaskRef, error) {
-	return store.TaskRefs(ctx, tx, sweepSQL["failed aside before"], before, store.FromTask(after), limit)
+	return taskRefs(ctx, tx, sweepSQL["failed aside before"], before, store.FromTask(after), limit)
+}
+
+// taskRefs reads names of tasks.
+func taskRefs(ctx context.Context, tx store.Tx, query string, args ...any) ([]store.TaskRef, error) {
+	return store.All(ctx, tx, query, args, func(rows store.Rows, t *store.TaskRef) error {
+		return rows.Scan((*store.TaskID)(&t.ID), &t.Namespace)
+	})
 }

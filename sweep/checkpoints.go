@@ -90,18 +90,8 @@ type counted struct {
 
 // countersOver lists the tasks of a range that keep more than limit checkpoints.
 func countersOver(ctx context.Context, tx store.Tx, after, until string, limit int) ([]counted, error) {
-	rows, err := tx.Query(ctx, sweepSQL["counters over"], store.FromTask(after), store.TaskID(until), limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []counted
-	for rows.Next() {
-		var c counted
-		if err := rows.Scan((*store.TaskID)(&c.TaskID), &c.Checkpoints); err != nil {
-			return nil, err
-		}
-		out = append(out, c)
-	}
-	return out, rows.Err()
+	return store.All(ctx, tx, sweepSQL["counters over"], []any{store.FromTask(after), store.TaskID(until), limit},
+		func(rows store.Rows, c *counted) error {
+			return rows.Scan((*store.TaskID)(&c.TaskID), &c.Checkpoints)
+		})
 }

@@ -133,22 +133,14 @@ func queuedTooLong(ctx context.Context, tx store.Tx, now int64, after late, limi
 }
 
 func lateItems(ctx context.Context, tx store.Tx, query string, args ...any) ([]late, error) {
-	rows, err := tx.Query(ctx, deadlineSQL[query], args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []late
-	for rows.Next() {
-		var l late
+	return store.All(ctx, tx, deadlineSQL[query], args, func(rows store.Rows, l *late) error {
 		var solo int
 		if err := rows.Scan((*store.ItemID)(&l.ItemID), &l.Namespace, (*store.TaskID)(&l.TaskID), &l.At, &solo); err != nil {
-			return nil, err
+			return err
 		}
 		l.Solo = solo == 1
-		out = append(out, l)
-	}
-	return out, rows.Err()
+		return nil
+	})
 }
 
 const deadlineError = `{"code":"` + pawl.FailedByDeadline + `","message":"Its deadline passed"}`

@@ -9,7 +9,7 @@ import (
 // expire ends expired leases: their items are queued again or fail, each with its event
 // and, if CreateCheckpoints is set, an error_boundary.
 func (p *pass) expire(ctx context.Context) error {
-	return p.runBatches(ctx, "expire", store.ExpiredLeases, func(ctx context.Context, limit int, only []string) (int, error) {
+	return p.runBatches(ctx, "expire", expiredLeases, func(ctx context.Context, limit int, only []string) (int, error) {
 		var ids []string
 		if p.Options.CreateCheckpoints {
 			for range limit {
@@ -47,4 +47,9 @@ func (p *pass) expire(ctx context.Context) error {
 		p.ended(ctx, children)
 		return len(out), nil
 	})
+}
+
+// expiredLeases returns up to limit items whose lease has expired.
+func expiredLeases(ctx context.Context, tx store.Tx, now int64, limit int) ([]string, error) {
+	return store.ItemIDs(ctx, tx, sweepSQL["expired leases"], now, limit)
 }

@@ -19,7 +19,7 @@ const (
 func (p *pass) hints(ctx context.Context) error {
 	var queues []int64
 	err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		queues, err = store.QueuesWithHints(ctx, tx)
+		queues, err = queuesWithHints(ctx, tx)
 		return err
 	})
 	for i := 0; err == nil && i < len(queues); i++ {
@@ -46,7 +46,7 @@ func (p *pass) gates(ctx context.Context) error {
 		var last int64
 		var read int
 		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			found, last, read, err = store.UsesOfGates(ctx, tx, p.gatesSeen, gateIdle.Microseconds(), batch)
+			found, last, read, err = usesOfGates(ctx, tx, p.gatesSeen, gateIdle.Microseconds(), batch)
 			return err
 		})
 		if err == nil && len(found) > 0 {
@@ -66,4 +66,35 @@ func (p *pass) gates(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// usesOfGates reads the gates after a number that belong to a key, at most n. It returns those of
+// which SettleGates has something to do; the number of the last one read; and how many were read.
+func usesOfGates(ctx context.Context, tx store.Tx, after, idleFor int64, n int) (out []store.GateUse, last int64, read int, err error) {
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	rows, err := tx.Query(ctx, limitsSQL["uses of gates"], after, n, now)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	defer rows.Close()
+	for ; rows.Next(); read++ {
+		var g store.GateUse
+		var used int
+		if err := rows.Scan(&g.ID, &g.IdleSince, &used); err != nil {
+			return nil, 0, 0, err
+		}
+		g.Used, last = used == 1, g.ID
+		if g.Used == (g.IdleSince != nil) || !g.Used && *g.IdleSince <= now-idleFor {
+			out = append(out, g)
+		}
+	}
+	return out, last, read, rows.Err()
+}
+
+// queuesWithHints returns the queues some of whose gates have hints.
+func queuesWithHints(ctx context.Context, tx store.Tx) ([]int64, error) {
+	return store.Ints(ctx, tx, limitsSQL["queues with hints"])
 }

@@ -135,20 +135,9 @@ func lostDependents(ctx context.Context, tx store.Tx, after string, limit int) (
 }
 
 func dependents(ctx context.Context, tx store.Tx, query string, args ...any) ([]store.Dependent, error) {
-	rows, err := tx.Query(ctx, moveSQL[query], args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []store.Dependent
-	for rows.Next() {
-		var d store.Dependent
-		if err := rows.Scan((*store.ItemID)(&d.ItemID), &d.Namespace, (*store.TaskID)(&d.TaskID), &d.Failed, &d.Ended); err != nil {
-			return nil, err
-		}
-		out = append(out, d)
-	}
-	return out, rows.Err()
+	return store.All(ctx, tx, moveSQL[query], args, func(rows store.Rows, d *store.Dependent) error {
+		return rows.Scan((*store.ItemID)(&d.ItemID), &d.Namespace, (*store.TaskID)(&d.TaskID), &d.Failed, &d.Ended)
+	})
 }
 
 // giveUp ends waiting items that can never run; see GivenUpAs. dependencyRestored queues those
@@ -158,7 +147,7 @@ func giveUp(ctx context.Context, tx store.Tx, now int64, items []store.Dependent
 	c.LeftBy = "dependency"
 	switch c.To = items[0].GivenUpAs(); c.To {
 	case "failed":
-		c.Error = store.DependencyFailedError
+		c.Error = dependencyFailedError
 	case "cancelled":
 		c.Error = `{"code":"dependency_cancelled","message":"An item it depends on was cancelled"}`
 	default:
@@ -191,3 +180,6 @@ func changeOf(items []store.Dependent, verb string) store.Change {
 	}
 	return c
 }
+
+// dependencyFailedError is the error of an item whose dependency failed.
+const dependencyFailedError = `{"code":"dependency_failed","message":"An item it depends on failed"}`

@@ -172,20 +172,9 @@ func orphanedMessages(ctx context.Context, tx store.Tx, items []string, taskID s
 }
 
 func orphans(ctx context.Context, tx store.Tx, w *store.Where, name string, limit int) ([]orphanedMessage, error) {
-	rows, err := tx.Query(ctx, w.Text(messageSQL[name], "m.id", limit), w.Args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []orphanedMessage
-	for rows.Next() {
-		var s orphanedMessage
-		if err := rows.Scan(&s.ID, &s.Namespace, &s.ItemState); err != nil {
-			return nil, err
-		}
-		out = append(out, s)
-	}
-	return out, rows.Err()
+	return store.All(ctx, tx, w.Text(messageSQL[name], "m.id", limit), w.Args, func(rows store.Rows, s *orphanedMessage) error {
+		return rows.Scan(&s.ID, &s.Namespace, &s.ItemState)
+	})
 }
 
 var endedTasks = store.TaskStates(func(s pawl.StateInfo) bool { return s.Terminal })

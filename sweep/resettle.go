@@ -86,12 +86,12 @@ func (p *pass) settleAll(ctx context.Context, tasks []store.TaskRef, why store.T
 // with ids above after. Older versions left a task like this when the last of these items
 // was cancelled.
 func unsettled(ctx context.Context, tx store.Tx, after string, limit int) ([]store.TaskRef, error) {
-	return store.TaskRefs(ctx, tx, moveSQL["unsettled tasks"], store.FromTask(after), limit)
+	return taskRefs(ctx, tx, moveSQL["unsettled tasks"], store.FromTask(after), limit)
 }
 
 // leftOpen lists open tasks without an open item, with ids above after. Where failed items do not count, the completion of
 // an item that others need leaves a task with failed items a step to take, and keeps it open until then: one that failed
 // with it may run now. If none does, the task is settled by Resettle.
 func leftOpen(ctx context.Context, tx store.Tx, after string, limit int) ([]store.TaskRef, error) {
-	return store.TaskRefs(ctx, tx, moveSQL["left open"], store.FromTask(after), limit)
+	return taskRefs(ctx, tx, moveSQL["left open"], store.FromTask(after), limit)
 }

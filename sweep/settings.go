@@ -161,22 +161,18 @@ func (p *pass) archives(ctx context.Context) bool {
 
 // retentionsOfTypes returns how long tasks are kept, for the type versions that set it.
 func retentionsOfTypes(ctx context.Context, tx store.Tx) (map[store.TypeVersion]pawl.Retention, error) {
-	rows, err := tx.Query(ctx, typeSQL["definitions"])
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[store.TypeVersion]pawl.Retention{}
-	for rows.Next() {
+	err := store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var v store.TypeVersion
 		var definition string
 		if err := rows.Scan(&v.Namespace, &v.Name, &v.Version, &definition); err != nil {
-			return nil, err
+			return err
 		}
 		var t struct{ Retention pawl.Retention }
 		if json.Unmarshal([]byte(definition), &t) == nil && t.Retention != (pawl.Retention{}) {
 			out[v] = t.Retention
 		}
-	}
-	return out, rows.Err()
+		return nil
+	}, typeSQL["definitions"])
+	return out, err
 }

@@ -15,6 +15,7 @@ var (
 	deadlineSQL   = store.Texts(sqlFiles, "deadline.sql")
 	effectSQL     = store.Texts(sqlFiles, "effect.sql")
 	failureSQL    = store.Texts(sqlFiles, "failure.sql")
+	limitsSQL     = store.Texts(sqlFiles, "limits.sql")
 	messageSQL    = store.Texts(sqlFiles, "message.sql")
 	moveSQL       = store.Texts(sqlFiles, "move.sql")
 	revokeSQL     = store.Texts(sqlFiles, "revoke.sql")

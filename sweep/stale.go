@@ -256,7 +256,7 @@ func entries(ctx context.Context, tx store.Tx, query string, args ...any) ([]ent
 			return nil, err
 		}
 		out[i].Event, out[i].TaskTo = m.Event, store.Text(m.TaskTo)
-		if m.Class == pawl.MoveOfTask {
+		if m.Class == store.MoveOfTask {
 			out[i].TaskTo = store.Text(m.To)
 		}
 	}

@@ -165,3 +165,10 @@ FROM pawl.task_events e
 WHERE e.id > $1 AND e.created_at <= $2
 ORDER BY e.id
 LIMIT 1
+
+-- name: expired leases
+SELECT item_id
+FROM pawl.leases
+WHERE lease_expires_at <= $1
+ORDER BY item_id
+LIMIT $2

@@ -13,7 +13,7 @@ import (
 // that is not in the table is shown as a number.
 func TestACodeOfANewerProgramIsRead(t *testing.T) {
 	h := newDatabase(t)
-	next := len(pawl.MoveCodes) + 1
+	next := len(store.MoveCodes) + 1
 	h.exec("ALTER TABLE task_events DROP CONSTRAINT task_events_move")
 	h.exec(fmt.Sprintf("INSERT INTO moves VALUES (%d, 'task', 'renamed', NULL, NULL, NULL, NULL)", next))
 	for _, code := range []int{next, next + 1} {

@@ -3,6 +3,7 @@ package relocate
 import (
 	"context"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -38,24 +39,11 @@ func (m *mover) adaptFeed(ctx context.Context, tx store.Tx) error {
 	if epoch, err = store.RaiseEpoch(ctx, tx, 0); err != nil {
 		return err
 	}
-	now, err := tx.Now(ctx)
-	if err != nil {
-		return err
-	}
-	relays, err := store.ListRelays(ctx, tx, pagesAtOnce)
-	if err != nil {
-		return err
-	}
-	for _, r := range relays {
-		if r.Position, err = translated(ctx, tx, r.Position, byNumber); err != nil {
-			return err
-		}
+	return m.Relays(ctx, tx, func(_ int64, r *pawl.Relay) (err error) {
 		r.Epoch = epoch
-		if err := store.WriteRelay(ctx, tx, now, r); err != nil {
-			return err
-		}
-	}
-	return nil
+		r.Position, err = translated(ctx, tx, r.Position, byNumber)
+		return err
+	})
 }
 
 // samePositions reports whether the number of each event is its position.

@@ -40,6 +40,8 @@ type Options struct {
 	Archive func(path, sha256 string) ([]byte, error)
 	// Renumber gives the events of an archive the numbers that number returns for theirs.
 	Renumber func(body, contents []byte, number func(ids []int64) (map[int64]int64, error)) (store.Segment, error)
+	// Relays changes all relays.
+	Relays func(ctx context.Context, tx store.Tx, change func(now int64, r *pawl.Relay) error) error
 	// Step is told each step that is done, for tests; nil = not called.
 	Step func(name string)
 }

@@ -56,22 +56,18 @@ const gaugesOf = 1000
 
 // gauges returns the metrics of budgets.
 func gauges(ctx context.Context, tx store.Tx, now int64) (out []pawl.Gauge, err error) {
-	rows, err := tx.Query(ctx, texts["monitored"], now, gaugesOf)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var namespace, name string
 		var limit, spent, reserved int64
 		if err := rows.Scan(&namespace, &name, &limit, &spent, &reserved); err != nil {
-			return nil, err
+			return err
 		}
 		labels := []string{"namespace", namespace, "budget", name}
 		out = append(out,
 			pawl.Gauge{Name: "pawl_budget_limit", Help: "What a budget allows in its period.", Labels: labels, Value: float64(limit)},
 			pawl.Gauge{Name: "pawl_budget_spent", Help: "What was spent of a budget in its period.", Labels: labels, Value: float64(spent)},
 			pawl.Gauge{Name: "pawl_budget_reserved", Help: "What is reserved of a budget.", Labels: labels, Value: float64(reserved)})
-	}
-	return out, rows.Err()
+		return nil
+	}, texts["monitored"], now, gaugesOf)
+	return out, err
 }

@@ -37,41 +37,27 @@ func spendingOf(ctx context.Context, tx store.Tx, namespace, name string, q pawl
 	if q.By == "day" {
 		args = append(args, day.Microseconds())
 	}
-	rows, err := tx.Query(ctx, texts["spending by "+q.By], args...)
-	if err != nil {
-		return out, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var s pawl.SpendingItem
 		if err := rows.Scan(&s.Name, &s.Spent, &s.Reservations); err != nil {
-			return out, err
+			return err
 		}
 		if q.By == "day" && s.Name != "" {
 			n, _ := strconv.ParseInt(s.Name, 10, 64) // the statement wrote it
 			s.Name = time.UnixMicro(n * day.Microseconds()).UTC().Format(time.DateOnly)
 		}
 		out.Items = append(out.Items, s)
-	}
-	return out, rows.Err()
+		return nil
+	}, texts["spending by "+q.By], args...)
+	return out, err
 }
 
 // spendingOfTask lists what a task spent of each budget, by name, of at most limit budgets.
 func spendingOfTask(ctx context.Context, tx store.Tx, namespace, taskID string, limit int) ([]pawl.TaskSpending, error) {
-	rows, err := tx.Query(ctx, texts["spending of task"], store.TaskID(taskID), namespace, limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []pawl.TaskSpending
-	for rows.Next() {
-		var s pawl.TaskSpending
-		if err := rows.Scan(&s.Budget, &s.Unit, &s.Spent, &s.Reserved, &s.Reservations); err != nil {
-			return nil, err
-		}
-		out = append(out, s)
-	}
-	return out, rows.Err()
+	return store.All(ctx, tx, texts["spending of task"], []any{store.TaskID(taskID), namespace, limit},
+		func(rows store.Rows, s *pawl.TaskSpending) error {
+			return rows.Scan(&s.Budget, &s.Unit, &s.Spent, &s.Reserved, &s.Reservations)
+		})
 }
 
 // budgetTotal is the key of a row of budget_totals.

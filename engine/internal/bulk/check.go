@@ -9,11 +9,14 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/rules"
 )
 
+// verbs are the values of BulkCall.Verb.
+var verbs = []string{pawl.BulkRetry, pawl.BulkCancel, pawl.BulkBury, pawl.BulkDelete, pawl.BulkUpdate}
+
 // check checks a bulk call.
 func check(c *pawl.BulkCall) error {
 	var f rules.Fields
-	if !slices.Contains(pawl.BulkVerbs, c.Verb) {
-		f.Add("/verb", "is %q; it must be one of %s", c.Verb, strings.Join(pawl.BulkVerbs, ", "))
+	if !slices.Contains(verbs, c.Verb) {
+		f.Add("/verb", "is %q; it must be one of %s", c.Verb, strings.Join(verbs, ", "))
 	}
 	if c.Filter.IsEmpty() {
 		f.Add("/filter", "is empty: it would select every task; name what to select")

@@ -39,20 +39,9 @@ type PlaceRow struct {
 
 // Places reads all rows, oldest first.
 func Places(ctx context.Context, tx store.Tx) ([]PlaceRow, error) {
-	rows, err := tx.Query(ctx, texts["places"])
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []PlaceRow
-	for rows.Next() {
-		var r PlaceRow
-		if err := rows.Scan(&r.Kind, &r.Place, &r.How, &r.Position, &r.Leaves, &r.CreatedAt); err != nil {
-			return nil, err
-		}
-		out = append(out, r)
-	}
-	return out, rows.Err()
+	return store.All(ctx, tx, texts["places"], nil, func(rows store.Rows, r *PlaceRow) error {
+		return rows.Scan(&r.Kind, &r.Place, &r.How, &r.Position, &r.Leaves, &r.CreatedAt)
+	})
 }
 
 // PutPlace writes a row. Of one that exists, the time and how it became known change.

@@ -26,12 +26,20 @@ type Core struct {
 	Log   *slog.Logger
 	Guard *identity.Guard // set when the schema is up to date
 
+	// Feed is the event feed of all namespaces.
+	Feed Feed
 	// Work returns the verbs of tasks over a Kernel. Their tasks have an origin.
 	Work func(k *Kernel, of Origin) Tasks
 	// Refer keeps the uploaded blobs that a text refers to which belongs to no task. The text is stored by w.
 	Refer func(ctx context.Context, w *Write, op, text string) error
 	// Unclaimed is called when what a claim took is queued again, because its transaction was rolled back.
 	Unclaimed func(ctx context.Context)
+}
+
+// Feed is what rooms read of the event feed.
+type Feed interface {
+	Head(ctx context.Context) (int64, error)
+	Read(ctx context.Context, after int64, limit int) ([]pawl.Event, error)
 }
 
 // Kernel is what verbs run on. Its verbs write in transactions of their own, or share the transaction of a scope.

@@ -9,6 +9,13 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
+// The roles of messages, and the types of chunks.
+var (
+	roles      = []string{pawl.RoleUser, pawl.RoleAssistant, pawl.RoleSystem, pawl.RoleTool}
+	chunkTypes = []string{pawl.ChunkText, pawl.ChunkReasoning, pawl.ChunkToolCall, pawl.ChunkToolResult, pawl.ChunkFile, pawl.ChunkData,
+		pawl.ChunkError}
+)
+
 // Writer checks the members of the fencing token of a message's writer.
 func (f *Fields) Writer(m pawl.MessageFence) {
 	if m.Writer != "" {
@@ -23,8 +30,8 @@ func (f *Fields) Writer(m pawl.MessageFence) {
 
 // Chunk checks that a chunk has what its type needs, and nothing else.
 func (f *Fields) Chunk(at string, c *pawl.Chunk) {
-	if !slices.Contains(pawl.ChunkTypes, c.Type) {
-		f.Add(at+"/type", "is %q%s", c.Type, OneOf(pawl.ChunkTypes))
+	if !slices.Contains(chunkTypes, c.Type) {
+		f.Add(at+"/type", "is %q%s", c.Type, OneOf(chunkTypes))
 		return
 	}
 	text := c.Type == pawl.ChunkText || c.Type == pawl.ChunkReasoning || c.Type == pawl.ChunkError
@@ -92,8 +99,8 @@ func (f *Fields) Conversation(t *pawl.NewTask) {
 
 // Role checks the role of a message.
 func (f *Fields) Role(pointer, role string) {
-	if !slices.Contains(pawl.Roles, role) {
-		f.Add(pointer, "is %q%s", role, OneOf(pawl.Roles))
+	if !slices.Contains(roles, role) {
+		f.Add(pointer, "is %q%s", role, OneOf(roles))
 	}
 }
 

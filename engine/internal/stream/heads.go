@@ -25,20 +25,12 @@ type messageHead struct {
 
 // messageHeads reads the heads of messages.
 func messageHeads(ctx context.Context, tx store.Tx, ids []string) ([]messageHead, error) {
-	rows, err := tx.Query(ctx, texts["heads"], store.List(ids))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []messageHead
-	for rows.Next() {
-		var h messageHead
+	return store.All(ctx, tx, texts["heads"], []any{store.List(ids)}, func(rows store.Rows, h *messageHead) error {
 		var cuts store.Text
 		if err := rows.Scan(&h.ID, &h.State, &h.Chunks, &h.Step, &cuts); err != nil {
-			return nil, err
+			return err
 		}
 		h.Cuts = store.CutsOf(cuts)
-		out = append(out, h)
-	}
-	return out, rows.Err()
+		return nil
+	})
 }

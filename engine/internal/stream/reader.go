@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/internal/asked"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -37,7 +38,7 @@ func (w *Watcher) Follow(ctx context.Context, namespace, id string, from int64, 
 	if err != nil {
 		return err
 	}
-	lost := from > 0 && pawl.EpochOf(ctx) < r.epoch
+	lost := from > 0 && asked.Of[int64](ctx, asked.Epoch) < r.epoch
 	if lost {
 		r.at = row.Offset
 	}

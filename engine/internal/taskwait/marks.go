@@ -25,19 +25,15 @@ const markEvents = 20
 
 // taskMarks returns the marks of the tasks that exist.
 func taskMarks(ctx context.Context, tx store.Tx, taskIDs []string) (map[string]taskMark, error) {
-	rows, err := tx.Query(ctx, texts["task marks"], store.TaskList(taskIDs), markEvents)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := make(map[string]taskMark, len(taskIDs))
-	for rows.Next() {
+	err := store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var id string
 		var m taskMark
 		if err := rows.Scan((*store.TaskID)(&id), &m.State, &m.Version, &m.Events); err != nil {
-			return nil, err
+			return err
 		}
 		out[id] = m
-	}
-	return out, rows.Err()
+		return nil
+	}, texts["task marks"], store.TaskList(taskIDs), markEvents)
+	return out, err
 }

@@ -90,8 +90,7 @@ func (e *event) add(ctx context.Context, tx store.Tx, events *inserter, now int6
 }
 
 func (e *event) row(now int64) ([]any, error) {
-	move, err := store.CodeOf(pawl.MoveCode{Class: store.ClassOf(string(e.itemID), e.solo), Event: e.name, From: string(e.from),
-		To: string(e.to), TaskFrom: string(e.taskFrom), TaskTo: string(e.taskTo)})
+	move, err := store.EventCode(string(e.itemID), e.solo, e.name, string(e.from), string(e.to), string(e.taskFrom), string(e.taskTo))
 	return []any{e.namespace, e.taskID, e.itemID, orNull(e.attempt), int64(move), e.by.actor, e.by.key, now,
 		orNull(e.queue), orNull(e.since), e.data, orNull(e.request), e.digest}, err
 }

@@ -1,4 +1,4 @@
-package engine_test
+package relays_test
 
 import (
 	"context"
@@ -13,6 +13,10 @@ import (
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
 )
+
+func TestMain(m *testing.M) { pawltest.Main(m) }
+
+func need[T any](t testing.TB) func(v T, err error) T { return pawltest.Must[T](t) }
 
 // A sink's lease belongs to one server until it ends by the database's clock or is given
 // back. Reports of other holders do not count in that time.

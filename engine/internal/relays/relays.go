@@ -1,4 +1,4 @@
-package engine
+package relays
 
 import (
 	"context"
@@ -11,37 +11,37 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// maxRelays is how many relays a list has at most.
-const maxRelays = 1000
+// most is how many relays a list has at most.
+const most = 1000
 
 // TakeRelay leases a sink to a holder for ttl, unless another holder has it or the relay
 // is disabled; see relay.StateStore.
-func (e *Engine) TakeRelay(ctx context.Context, sink, kind, holder string, ttl time.Duration) (r pawl.Relay, ok bool, err error) {
-	if e.k.Guard.Quarantined() || e.k.Guard.Test() { // as if another holder had it
+func (a *Relays) TakeRelay(ctx context.Context, sink, kind, holder string, ttl time.Duration) (r pawl.Relay, ok bool, err error) {
+	if a.k.Guard.Quarantined() || a.k.Guard.Test() { // as if another holder had it
 		return r, false, nil
 	}
-	ctx = forAll(ctx)
+	ctx = kernel.ForAll(ctx)
 	free := func(r pawl.Relay, now int64) bool {
 		return r.DisabledAt == nil && (r.Holder == "" || r.Holder == holder || r.HeldUntil == nil || r.HeldUntil.UnixMicro() <= now)
 	}
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error { // a holder on standby writes nothing
+	err = a.k.DB.View(ctx, func(ctx context.Context, tx store.Tx) error { // a holder on standby writes nothing
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
-		r, ok, err = store.ReadRelay(ctx, tx, sink)
+		r, ok, err = read(ctx, tx, sink)
 		ok = !ok || free(r, now)
 		return err
 	})
 	if err != nil || !ok {
 		return r, false, err
 	}
-	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+	err = a.k.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
-		if r, err = store.StartRelay(ctx, tx, sink); err != nil {
+		if r, err = start(ctx, tx, sink); err != nil {
 			return err
 		}
 		if ok = free(r, now); !ok {
@@ -57,25 +57,25 @@ func (e *Engine) TakeRelay(ctx context.Context, sink, kind, holder string, ttl t
 		}
 		until := store.Stamp(now + ttl.Microseconds())
 		r.Kind, r.Holder, r.HeldUntil = kind, holder, &until
-		return store.WriteRelay(ctx, tx, now, r)
+		return write(ctx, tx, now, r)
 	})
 	return r, ok && err == nil, err
 }
 
 // KeepRelay stores the state of a relay and renews its lease. With ttl 0 it gives the
 // lease back; see relay.StateStore.
-func (e *Engine) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration) (ok bool, err error) {
-	if e.k.Guard.Quarantined() || e.k.Guard.Test() {
+func (a *Relays) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration) (ok bool, err error) {
+	if a.k.Guard.Quarantined() || a.k.Guard.Test() {
 		return false, nil
 	}
-	ctx = forAll(ctx)
-	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+	ctx = kernel.ForAll(ctx)
+	err = a.k.Write(ctx, func(ctx context.Context, w *kernel.Write) error {
 		r := r // the transaction may be repeated
-		now, err := tx.Now(ctx)
+		now, err := w.Now(ctx)
 		if err != nil {
 			return err
 		}
-		was, found, err := store.LockRelay(ctx, tx, r.Sink)
+		was, found, err := lock(ctx, w.Tx, r.Sink)
 		if ok = found && was.Holder == r.Holder; err != nil || !ok {
 			return err
 		}
@@ -86,65 +86,69 @@ func (e *Engine) KeepRelay(ctx context.Context, r pawl.Relay, ttl time.Duration)
 			r.Holder, r.HeldUntil = "", nil
 		}
 		if r.DisabledAt != nil && was.DisabledAt == nil {
-			if err := e.raise(ctx, tx, now, r); err != nil {
+			if err := a.raise(ctx, w, now, r); err != nil {
 				return err
 			}
 		}
-		return store.WriteRelay(ctx, tx, now, r)
+		return write(ctx, w.Tx, now, r)
 	})
 	return ok, err
 }
 
 // raise reports that a relay is disabled to readers of the feed and of failed tasks. It
 // creates a failed task that no worker claims.
-func (e *Engine) raise(ctx context.Context, tx store.Tx, now int64, r pawl.Relay) error {
+func (a *Relays) raise(ctx context.Context, w *kernel.Write, now int64, r pawl.Relay) error {
 	ctx = pawl.As(ctx, pawl.Caller{ActorType: pawl.ActorSystem})
 	what := "relay " + r.Sink + " is disabled"
-	if err := e.k.Base.Moves.Refuse(kernel.ForOne(ctx)); err != nil { // the state of the relay is stored without it
-		e.log.WarnContext(ctx, what+"; the task that reports this could not be created", "error", err)
+	if err := a.k.Base.Moves.Refuse(kernel.ForOne(ctx)); err != nil { // the state of the relay is stored without it
+		a.k.Log.WarnContext(ctx, what+"; the task that reports this could not be created", "error", err)
 		return nil
 	}
-	d, err := e.draft(ctx, &pawl.NewTask{Type: pawl.TypeRelayDisabled, Title: what, Payload: rules.Encode(r)}, "", &drafting{reserved: true})
+	tasks := a.k.Tasks(kernel.Origin{})
+	d, err := tasks.Draft(ctx, &pawl.NewTask{Type: pawl.TypeRelayDisabled, Title: what, Payload: rules.Encode(r)},
+		kernel.Allowed{Reserved: true})
 	if err != nil { // the type has rules that this task does not meet
-		e.log.WarnContext(ctx, what+"; the task that reports this could not be created", "error", err)
+		a.k.Log.WarnContext(ctx, what+"; the task that reports this could not be created", "error", err)
 		return nil
 	}
-	if _, err := e.insertInTx(ctx, tx, []draft{d}); err != nil {
+	if _, err := tasks.Insert(ctx, w, []kernel.Draft{d}); err != nil {
 		return err
 	}
+	c := pawl.CallerOf(ctx)
 	what += ": " + r.Error
-	_, err = store.Apply(ctx, tx, now, store.Change{Namespace: d.task.Namespace, TaskID: d.task.ID, Verb: "give_up", To: "failed",
-		Error: store.Text(rules.Encode(pawl.Failure{Code: "relay_disabled", Message: what})), Actor: d.task.Actor, Reason: store.Text(what)})
+	_, err = store.Apply(ctx, w.Tx, now, store.Change{Namespace: c.Namespace, TaskID: d.TaskID(), Verb: "give_up", To: "failed",
+		Error: store.Text(rules.Encode(pawl.Failure{Code: "relay_disabled", Message: what})), Actor: kernel.Actor(c, pawl.ActorSystem, ""),
+		Reason: store.Text(what)})
 	return err
 }
 
 // ListRelays lists the relays and their positions; see pawl.RelayKeeper.
-func (e *Engine) ListRelays(ctx context.Context) (pawl.List[pawl.Relay], error) {
+func (a *Relays) ListRelays(ctx context.Context) (pawl.List[pawl.Relay], error) {
 	out := pawl.List[pawl.Relay]{Items: []pawl.Relay{}}
-	ctx = forAll(ctx)
-	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		rs, err := store.ListRelays(ctx, tx, maxRelays)
+	ctx = kernel.ForAll(ctx)
+	err := a.k.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		rs, err := list(ctx, tx)
 		out.Items = append(out.Items[:0], rs...)
 		return err
 	})
 	if err != nil || len(out.Items) == 0 {
 		return out, err
 	}
-	head, err := e.feed.Head(ctx)
+	head, err := a.k.Feed.Head(ctx)
 	for i := range out.Items {
 		if err == nil {
-			err = e.behind(ctx, head, &out.Items[i])
+			err = a.behind(ctx, head, &out.Items[i])
 		}
 	}
 	return out, err
 }
 
 // behind sets how far a relay is behind the newest event.
-func (e *Engine) behind(ctx context.Context, head int64, r *pawl.Relay) error {
+func (a *Relays) behind(ctx context.Context, head int64, r *pawl.Relay) error {
 	if r.Lag = max(head-r.Position, 0); r.Lag == 0 {
 		return nil
 	}
-	next, err := e.feed.Read(ctx, r.Position, 1)
+	next, err := a.k.Feed.Read(ctx, r.Position, 1)
 	if len(next) == 1 {
 		r.OldestAt = &next[0].CreatedAt
 	}
@@ -152,43 +156,43 @@ func (e *Engine) behind(ctx context.Context, head int64, r *pawl.Relay) error {
 }
 
 // ResumeRelay enables a disabled relay again; see pawl.RelayKeeper.
-func (e *Engine) ResumeRelay(ctx context.Context, sink string) (pawl.Relay, error) {
-	if e.k.Guard.Test() {
+func (a *Relays) ResumeRelay(ctx context.Context, sink string) (pawl.Relay, error) {
+	if a.k.Guard.Test() {
 		return pawl.Relay{}, kernel.OffForGood("resume", "relays")
 	}
-	return e.changeRelay(ctx, sink, func(ctx context.Context, tx store.Tx, now int64, r *pawl.Relay) error {
+	return a.change(ctx, sink, func(ctx context.Context, tx store.Tx, now int64, r *pawl.Relay) error {
 		if r.DisabledAt == nil {
 			return &pawl.Error{Code: pawl.CodeConflict, Op: "resume", Message: "the relay is not disabled", State: "enabled", Allowed: []string{}}
 		}
 		r.DisabledAt, r.FailingAt, r.Error = nil, nil, ""
-		return store.WriteRelay(ctx, tx, now, *r)
+		return write(ctx, tx, now, *r)
 	})
 }
 
 // ForgetRelay removes the stored state of a relay; see pawl.RelayKeeper.
-func (e *Engine) ForgetRelay(ctx context.Context, sink string) error {
-	_, err := e.changeRelay(ctx, sink, func(ctx context.Context, tx store.Tx, now int64, r *pawl.Relay) error {
+func (a *Relays) ForgetRelay(ctx context.Context, sink string) error {
+	_, err := a.change(ctx, sink, func(ctx context.Context, tx store.Tx, now int64, r *pawl.Relay) error {
 		if r.Holder != "" && r.HeldUntil != nil && r.HeldUntil.UnixMicro() > now {
 			return &pawl.Error{Code: pawl.CodeConflict, Op: "forget", State: "held", Allowed: []string{},
 				Message: fmt.Sprintf("%s relays to it; take it out of the settings there first", r.Holder)}
 		}
-		return forgetRelay(ctx, tx, sink)
+		return store.ForgetCursor(ctx, tx, prefix+sink)
 	})
 	return err
 }
 
-func (e *Engine) changeRelay(
+func (a *Relays) change(
 	ctx context.Context,
 	sink string,
 	fn func(ctx context.Context, tx store.Tx, now int64, r *pawl.Relay) error,
 ) (r pawl.Relay, err error) {
-	err = e.db.Do(forAll(ctx), func(ctx context.Context, tx store.Tx) error {
+	err = a.k.DB.Do(kernel.ForAll(ctx), func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
 		}
 		var found bool
-		if r, found, err = store.LockRelay(ctx, tx, sink); err != nil {
+		if r, found, err = lock(ctx, tx, sink); err != nil {
 			return err
 		}
 		if !found {
@@ -199,9 +203,9 @@ func (e *Engine) changeRelay(
 	return r, err
 }
 
-// relayGauges returns the gauges of the relays.
-func (e *Engine) relayGauges(ctx context.Context, now int64) ([]pawl.Gauge, error) {
-	list, err := e.ListRelays(ctx)
+// Gauges returns the gauges of the relays. They are no part of the declaration: how far a relay is behind, the feed says.
+func Gauges(ctx context.Context, a *Relays, now int64) ([]pawl.Gauge, error) {
+	list, err := a.ListRelays(ctx)
 	var out []pawl.Gauge
 	for _, r := range list.Items {
 		labels := []string{"sink", r.Sink}
@@ -226,9 +230,4 @@ func (e *Engine) relayGauges(ctx context.Context, now int64) ([]pawl.Gauge, erro
 		gauge("pawl_relay_disabled", "1 when nothing is sent until it is resumed.", disabled)
 	}
 	return out, err
-}
-
-// forgetRelay removes all stored data of a relay.
-func forgetRelay(ctx context.Context, tx store.Tx, sink string) error {
-	return store.ForgetCursor(ctx, tx, store.RelayPrefix+sink)
 }
