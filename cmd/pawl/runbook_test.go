@@ -76,7 +76,7 @@ func quoted(text string) (out []string) {
 func TestRunbook(t *testing.T) {
 	cmds := scriptCommands()
 	cmds["receiver"], cmds["exhaust"], cmds["uncertain"] = receiver(), exhaust, uncertain
-	testscript.Run(t, testscript.Params{Dir: runbookDir, RequireExplicitExec: true, RequireUniqueNames: true, Cmds: cmds})
+	runScripts(t, runbookDir, cmds)
 }
 
 // receiver returns the command that starts an HTTP server, or has it answer with another status.

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,39 +29,89 @@ func TestMain(m *testing.M) {
 }
 
 // Each script is a conversation with the program. Besides testscript's own
-// commands: exits N CMD… runs it and wants that exit code; let NAME PATH and
+// commands: run pawl … is exec pawl … in the process of the test, which saves the start of a program: for commands that need no
+// stdin or variable, start nothing, and end by themselves; exits N CMD… runs it and wants that exit code; let NAME PATH and
 // json PATH TEXT read the last stdout as JSON; sum FIELD N adds a field of the points of `pawl stats`; until PATTERN CMD… runs it until
 // it says so; uuid NAME ID sets NAME to an id's UUID; serve starts a server and sets URL; say MESSAGE WORKER ATTEMPT
 // TEXT… is a writer's process; spoil FILE SQL changes a database behind Pawl's back.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
-		RequireExplicitExec: true,
-		RequireUniqueNames:  true,
-		Cmds:                scriptCommands(),
-	})
+	runScripts(t, "testdata/script", scriptCommands())
+}
+
+func runScripts(t *testing.T, dir string, cmds map[string]func(ts *testscript.TestScript, neg bool, args []string)) {
+	dir, err := filepath.Abs(dir) // it is read while another script has its own directory
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{Dir: dir, RequireExplicitExec: true, RequireUniqueNames: true, Cmds: cmds})
 }
 
 func scriptCommands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
 	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
-		"exits": exits, "let": let, "json": jsonIs, "sum": sum, "until": until, "serve": serveScript, "spoil": spoil, "pause": pause, "say": say,
+		"run": runHere, "exits": exits, "let": let, "json": jsonIs, "sum": sum, "until": until, "serve": serveScript, "spoil": spoil, "pause": pause, "say": say,
 		"uuid": asUUID,
 	}
+}
+
+// workingDirectory is held while a command of a script runs in this process, which has one working directory.
+var workingDirectory sync.Mutex
+
+// execute runs a command line and returns its exit code and what it said.
+func execute(ts *testscript.TestScript, args []string) (code int, stdout, stderr string) {
+	if len(args) > 1 && args[0] == "run" && args[1] == "pawl" {
+		workingDirectory.Lock()
+		defer workingDirectory.Unlock()
+		was, err := os.Getwd()
+		ts.Check(err)
+		ts.Check(os.Chdir(ts.MkAbs(".")))
+		defer func() { ts.Check(os.Chdir(was)) }()
+		var out, said words
+		code = run(args[2:], nil, strings.NewReader(""), &out, &said)
+		return code, string(out.said), string(said.said)
+	}
+	err := ts.Exec(args[0], args[1:]...)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	return code, ts.ReadFile("stdout"), ts.ReadFile("stderr")
+}
+
+// words are written by several goroutines, as a file is.
+type words struct {
+	mu   sync.Mutex
+	said []byte
+}
+
+func (w *words) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.said = append(w.said, p...)
+	return len(p), nil
+}
+
+func runHere(ts *testscript.TestScript, neg bool, args []string) {
+	code, stdout, stderr := execute(ts, append([]string{"run"}, args...))
+	said(ts, stdout, stderr)
+	if (code != 0) != neg {
+		ts.Fatalf("exit code %d, want (not: %t) 0\n%s%s", code, neg, stdout, stderr)
+	}
+}
+
+func said(ts *testscript.TestScript, stdout, stderr string) {
+	_, _ = ts.Stdout().Write([]byte(stdout))
+	_, _ = ts.Stderr().Write([]byte(stderr))
 }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	got := 0
-	if err := ts.Exec(args[1], args[2:]...); err != nil {
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) {
-			ts.Fatalf("%v", err)
-		}
-		got = exit.ExitCode()
-	}
+	got, stdout, stderr := execute(ts, args[1:])
+	said(ts, stdout, stderr)
 	if got != want {
-		ts.Fatalf("exit code %d, want %d\n%s%s", got, want, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+		ts.Fatalf("exit code %d, want %d\n%s%s", got, want, stdout, stderr)
 	}
 }
 
@@ -129,12 +181,13 @@ func sum(ts *testscript.TestScript, neg bool, args []string) {
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	want := regexp.MustCompile(args[0])
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		err := ts.Exec(args[1], args[2:]...)
-		if err == nil && want.MatchString(ts.ReadFile("stdout")) {
+		code, stdout, stderr := execute(ts, args[1:])
+		if code == 0 && want.MatchString(stdout) {
+			said(ts, stdout, stderr)
 			return
 		}
 		if time.Now().After(end) {
-			ts.Fatalf("it never said %s (%v)", want, err)
+			ts.Fatalf("it never said %s (exit code %d)", want, code)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestTLSFailuresAreNamed(t *testing.T) {
 	} {
 		var said bytes.Buffer
 		args := append([]string{"task", "get", "tsk_x", "--server", srv.URL}, c.args...)
-		if got := run(args, nil, &bytes.Buffer{}, &said); got != c.exit || !strings.Contains(said.String(), c.says) {
+		if got := run(args, os.Environ(), nil, &bytes.Buffer{}, &said); got != c.exit || !strings.Contains(said.String(), c.says) {
 			t.Errorf("%v: exit %d, want %d: %s", c.args, got, c.exit, said.String())
 		}
 	}

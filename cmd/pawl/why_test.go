@@ -355,24 +355,32 @@ func checkWhy(t *testing.T, p *pawltest.Pawl, typ string, c whyCase) {
 	}
 	dir := t.TempDir()
 	w.OK(os.WriteFile(filepath.Join(dir, "handler"), []byte("#!/bin/sh\necho 1\n"), 0o755))
-	run := func(timeout time.Duration, line string) string {
+	env := []string{"PAWL_DB=" + p.URL, "PAWL_SCHEMA=" + p.Schema}
+	here := func(args ...string) string {
+		t.Helper()
+		var out, said strings.Builder
+		if code := run(args, env, nil, &out, &said); code != 0 || said.Len() > 0 {
+			t.Fatalf("%q: exit code %d\n%s", args, code, &said)
+		}
+		return out.String()
+	}
+	typed := func(timeout time.Duration, line string) { // as a person does
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, "sh", "-c", "exec "+line)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "PAWL_DB="+p.URL, "PAWL_SCHEMA="+p.Schema)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		out, err := cmd.CombinedOutput()
 		if err != nil && ctx.Err() == nil {
 			t.Fatalf("%s: %v\n%s", line, err, out)
 		}
-		return string(out)
 	}
 	id := c.item(w)
 	ask := func() (why pawl.Why) {
 		t.Helper()
 		var members map[string]any
-		out := run(time.Minute, "pawl why --json "+id)
+		out := here("why", "--json", id)
 		w.OK(json.Unmarshal([]byte(out), &why))
 		w.OK(json.Unmarshal([]byte(out), &members))
 		names := slices.Sorted(func(yield func(string) bool) {
@@ -391,15 +399,15 @@ func checkWhy(t *testing.T, p *pawltest.Pawl, typ string, c whyCase) {
 	if why.Reason != c.reason || !strings.Contains(why.Detail, c.detail) || (why.NextAt != nil) != c.next || why.Since.IsZero() {
 		t.Fatalf("want %s, %q, next %t: %+v", c.reason, c.detail, c.next, why)
 	}
-	text := run(time.Minute, "pawl why "+id)
+	text := here("why", id)
 	silence := func(s string) string { return regexp.MustCompile(`\d+ s ago`).ReplaceAllString(s, "") } // a second may have passed
 	if !strings.Contains(silence(text), silence(why.Detail)) || !strings.HasSuffix(text, "To change it: "+why.Command+"\n") {
 		t.Errorf("as text: %s", text)
 	}
 	if strings.Contains(why.Command, "pawl worker ") {
-		run(3*time.Second, why.Command)
+		typed(3*time.Second, why.Command)
 	} else {
-		run(time.Minute, why.Command)
+		typed(time.Minute, why.Command)
 	}
 	if again := ask(); c.after != again.Reason {
 		t.Errorf("after %s: %+v, want %s", why.Command, again, c.after)

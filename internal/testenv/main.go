@@ -13,8 +13,9 @@
 // At the end it lists where the time went, and every skipped test with its reason. With CI=true, a
 // skip that is not on the list in skips.go is a failure, and every result is printed. What failed in
 // a run of all packages is run again, see Again. It leaves nothing behind: when it ends, also when
-// it is interrupted, it has removed the servers, their files, the tests' and Go's temporary files, and everything that the
-// tests started. What a killed run has left, the next one removes. Where there is too little room it says so and runs nothing.
+// it is interrupted, it has removed the servers, their files, the tests' and Go's temporary files, and everything that the tests
+// started. When it is killed, what it started ends too (on Linux), and the next run removes the files. Where there is too
+// little room it says so and runs nothing; PAWL_TEST_SPACE=0 lets it run.
 package main
 
 import (
@@ -29,6 +30,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/pawl-work/pawl/internal/testserver"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -45,8 +48,9 @@ func run(args []string) int {
 	args, withRaced := cutFlag(args, "-raced")
 	args, once := cutFlag(args, "-once")
 	places, onlyInstalls := placesOf(), slices.Equal(args, []string{"-install"})
-	if why := places.tooFull(onlyInstalls || slices.Contains(args, allPackages)); why != "" {
-		note("%s", why)
+	all := onlyInstalls || slices.Contains(args, allPackages)
+	if why := places.tooFull(all, testserver.RoomOf, func() float64 { return stalePart(ctx) }); why != "" {
+		note("%s; PAWL_TEST_SPACE=0 runs them all the same", why)
 		return 1
 	}
 	if err := install(ctx, missing()); err != nil {
@@ -145,13 +149,16 @@ func runsOf(args []string, withRaced bool) []goTest {
 	return runs
 }
 
-// withLongestFirst names the package whose tests take longest before all packages, so that the others run beside it.
+// longest are the packages whose tests take longest. One that began last would run alone in the end.
+var longest = []string{"./engine", "./pawltest", "./client", "./server", "./cmd/pawl", "./sweep", "./internal/matrix", "./internal/mutants"}
+
+// withLongestFirst names the longest packages before all packages, so that the others run beside them.
 func withLongestFirst(args []string) []string {
 	i := slices.Index(args, allPackages)
 	if i < 0 {
 		return args
 	}
-	return slices.Insert(slices.Clone(args), i, "./engine")
+	return slices.Insert(slices.Clone(args), i, longest...)
 }
 
 // withProgram builds pawl once for the tests that run it, if all packages are tested. Otherwise, or if it cannot be built,
@@ -193,6 +200,7 @@ func (t goTest) run(ctx context.Context, env []string, report *Report) int {
 		note("go test: %v", err)
 		return 1
 	}
+	defer endGroupWithParent(cmd)()
 	ended := make(chan struct{})
 	watched := make(chan struct{})
 	go func() {

@@ -12,3 +12,5 @@ import (
 func ownGroup(*exec.Cmd) {}
 
 func signalGroup(cmd *exec.Cmd, _ syscall.Signal) { _ = cmd.Process.Kill() }
+
+func endGroupWithParent(*exec.Cmd) (stop func()) { return func() {} }

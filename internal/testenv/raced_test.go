@@ -47,6 +47,31 @@ func TestRacedTestsExist(t *testing.T) {
 	}
 }
 
+// A package below the engine is listed if a test of it starts goroutines, and only then: without them a test shares nothing.
+func TestPackagesWithGoroutinesAreRaced(t *testing.T) {
+	starts := regexp.MustCompile(`\bgo (func|\w[\w.]*\()|\.Go\(|synctest\.`)
+	has := map[string]bool{}
+	for _, pattern := range []string{"../../engine/internal/*/*_test.go", "../../engine/internal/*/*/*_test.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %q, %v", pattern, files, err)
+		}
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := "." + strings.TrimPrefix(filepath.Dir(file), "../..")
+			has[dir] = has[dir] || starts.Match(source)
+		}
+	}
+	for dir, starts := range has {
+		if starts != slices.Contains(raced[0].packages, dir) {
+			t.Errorf("%s: tests start goroutines: %t; listed: %t", dir, starts, !starts)
+		}
+	}
+}
+
 func TestRuns(t *testing.T) {
 	t.Chdir("../..")
 	runs := runsOf([]string{"-timeout", "1h", "./..."}, true)
@@ -55,8 +80,8 @@ func TestRuns(t *testing.T) {
 		said = append(said, r.String())
 	}
 	all := strings.Join(said, "\n")
-	for _, want := range []string{"go test -timeout 1h ./engine ./...", "cd contrib/traces && go test -timeout 1h ./...",
-		"go test -timeout 1h -race -gcflags=modernc.org/...=-race=false -d=checkptr=0 -skip ./^(postgres|client_sqlite)$ ./engine/internal/...",
+	for _, want := range []string{"go test -timeout 1h ./engine ./pawltest ./client ", "./internal/mutants ./...", "cd contrib/traces && go test -timeout 1h ./...",
+		"go test -timeout 1h -race -gcflags=modernc.org/...=-race=false -d=checkptr=0 -skip ./^(postgres|client_sqlite)$ ./engine/internal/budgets ",
 		"-run ^(TestConcurrentWalk|"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q is not in\n%s", want, all)

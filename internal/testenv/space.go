@@ -2,9 +2,11 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,7 +14,8 @@ import (
 	"github.com/pawl-work/pawl/internal/testserver"
 )
 
-// Estimates of what a run of all packages takes at its peak, from an empty cache of builds.
+// Estimates of what a run of all packages takes at its peak, from an empty cache of builds. Of one that has a part of the
+// packages, the rest of the cache's share is needed.
 const (
 	testsBytes, testsFiles   = 2 << 30, 30_000
 	buildsBytes, buildsFiles = 1 << 30, 10_000
@@ -36,18 +39,40 @@ func placesOf() places {
 	return places{tests: cmp.Or(testserver.MemoryDir(), os.TempDir()), builds: builds}
 }
 
-// tooFull says in one line where there is too little room for a run of all packages, or of some; "" = nowhere.
-func (p places) tooFull(all bool) string {
-	of := []share{{p.tests, testsBytes, testsFiles}, {p.builds, buildsBytes, buildsFiles}}
-	if cache, err := os.UserCacheDir(); err == nil {
-		of = append(of, share{cmp.Or(os.Getenv("GOCACHE"), filepath.Join(cache, "go-build")), cacheBytes, cacheFiles})
+// tooFull says in one line where there is too little room for a run of all packages, or of some; "" = nowhere. stale says
+// what part of the packages the cache of builds lacks. It takes seconds, so it is asked only where an empty cache has no room.
+func (p places) tooFull(all bool, roomOf func(dir string) (testserver.Room, bool), stale func() float64) string {
+	if os.Getenv("PAWL_TEST_SPACE") == "0" {
+		return ""
 	}
+	part := 1.0
 	if !all {
-		for i := range of {
-			of[i].bytes, of[i].files = of[i].bytes/8, of[i].files/8
-		}
+		part = 1.0 / 8
 	}
-	return missingRoom(of, testserver.RoomOf)
+	of := []share{share{p.tests, testsBytes, testsFiles}.times(part), share{p.builds, buildsBytes, buildsFiles}.times(part)}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return missingRoom(of, roomOf)
+	}
+	builds := share{cmp.Or(os.Getenv("GOCACHE"), filepath.Join(cache, "go-build")), cacheBytes, cacheFiles}.times(part)
+	if missingRoom(append(of, builds), roomOf) == "" {
+		return ""
+	}
+	return missingRoom(append(of, builds.times(stale())), roomOf)
+}
+
+func (s share) times(f float64) share {
+	return share{s.dir, uint64(f * float64(s.bytes)), uint64(f * float64(s.files))}
+}
+
+// stalePart asks Go what part of all packages, those of tests among them, the cache of builds lacks; 1 if it cannot tell.
+func stalePart(ctx context.Context) float64 {
+	out, err := exec.CommandContext(ctx, "go", "list", "-deps", "-test", "-f", "{{.Stale}}", allPackages).Output()
+	stale := strings.Count(string(out), "true")
+	if all := stale + strings.Count(string(out), "false"); err == nil && all > 0 {
+		return float64(stale) / float64(all)
+	}
+	return 1
 }
 
 // make makes the directories of this run, and adds them to env. leave removes them.

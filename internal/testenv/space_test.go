@@ -35,6 +35,31 @@ func TestTooLittleRoomIsNamed(t *testing.T) {
 	}
 }
 
+// A cache of builds that has most packages needs little room. It is asked only if an empty one has too little.
+func TestAWarmCacheNeedsLittleRoom(t *testing.T) {
+	t.Setenv("GOCACHE", "/cache")
+	p, asked := places{tests: "/memory", builds: "/memory"}, 0
+	said := func(free uint64, all bool, part float64) string {
+		roomOf := func(dir string) (testserver.Room, bool) {
+			return testserver.Room{System: uint64(len(dir)), Bytes: free, Files: 1 << 40}, dir == "/cache"
+		}
+		return p.tooFull(all, roomOf, func() float64 { asked++; return part })
+	}
+	if why := said(cacheBytes, true, 1); why != "" || asked != 0 {
+		t.Errorf("an empty cache fits, and yet: %q, asked %d times", why, asked)
+	}
+	if why := said(cacheBytes/4, true, 0.25); why != "" || asked != 1 {
+		t.Errorf("what is missing fits, and yet: %q, asked %d times", why, asked)
+	}
+	if said(cacheBytes/4, true, 0.3) == "" || said(cacheBytes/8, false, 1) != "" || said(cacheBytes/9, false, 1) == "" {
+		t.Error("too little room is not told, or room is not enough")
+	}
+	t.Setenv("PAWL_TEST_SPACE", "0")
+	if why := said(0, true, 1); why != "" {
+		t.Errorf("it is switched off, and yet: %q", why)
+	}
+}
+
 // A run has its files in directories of its own, which it removes. What a killed run has left, the next one removes.
 func TestNothingIsLeft(t *testing.T) {
 	if runtime.GOOS != "linux" {
