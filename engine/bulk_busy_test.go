@@ -80,7 +80,7 @@ func TestBulkDeleteWhileWorkersWork(t *testing.T) {
 func busyTasks(t *testing.T, svc pawl.Service) {
 	t.Helper()
 	var calls []pawl.NewTask
-	for range 60 {
+	for range times(20, 60) {
 		calls = append(calls, pawl.NewTask{Type: "busy"}, pawl.NewTask{Type: "busy", Items: make([]pawl.NewItem, 3)},
 			pawl.NewTask{Type: "busy", Items: []pawl.NewItem{{Key: "a"}, {Key: "b", After: []string{"a"}}}})
 	}

@@ -16,7 +16,7 @@ import (
 func TestBulkCallsHoldNoTransactionForLong(t *testing.T) {
 	t.Parallel()
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		n, torture := 3000, os.Getenv("PAWL_TORTURE") != ""
+		n, torture := 1200, os.Getenv("PAWL_TORTURE") != ""
 		if torture {
 			n = 1_000_000
 			if some, err := strconv.Atoi(os.Getenv("PAWL_BULK")); err == nil {

@@ -127,7 +127,7 @@ func TestConcurrentClaimsOfLargeInputs(t *testing.T) {
 // Errors of earlier attempts count towards the bytes of a claim.
 func TestErrorsCountTowardsTheBytesOfAClaim(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		ctx, e, n := t.Context(), p.Engine, 300
+		ctx, e, n := t.Context(), p.Engine, 170
 		task := inputs(t, p, "a", n, json.RawMessage(`1`))
 		detail := json.RawMessage(`"` + strings.Repeat("x", pawl.MaxErrorBytes-100) + `"`)
 		now := int64(0)

@@ -38,7 +38,7 @@ func backends(t *testing.T, server, application string) (stop func() int64) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var counting sync.WaitGroup
 	counting.Go(func() {
-		for often := time.NewTicker(time.Millisecond); ctx.Err() == nil; <-often.C {
+		for often := time.NewTicker(5 * time.Millisecond); ctx.Err() == nil; <-often.C {
 			var n int64
 			if c.QueryRow(ctx, "SELECT COUNT(*) FROM pg_stat_activity WHERE application_name = $1", application).Scan(&n) == nil && n > most.Load() {
 				most.Store(n)
@@ -82,7 +82,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 // everything uses an engine in all ways at once, and checks the result.
 func everything(t *testing.T, e *engine.Engine) {
 	t.Helper()
-	const callers, each = 12, 6
+	const callers = 12
+	each := times(3, 6)
 	ctx, cancel := context.WithCancel(t.Context())
 	var background, calls sync.WaitGroup
 	ends := func(what string, run func() error) {
@@ -118,7 +119,8 @@ func everything(t *testing.T, e *engine.Engine) {
 		})
 	})
 	ends("look", func() error {
-		for ctx.Err() == nil {
+		// Looks without a pause would take the processor from what they are beside.
+		for pause := time.NewTicker(50 * time.Millisecond); ctx.Err() == nil; <-pause.C {
 			if _, err := e.Doctor(ctx, pawl.DoctorCall{}); err != nil {
 				return err
 			}
@@ -147,7 +149,7 @@ func everything(t *testing.T, e *engine.Engine) {
 		})
 	}
 	calls.Wait()
-	until(t, "events are missing", func() bool { return followed.Load() >= 3*callers*each })
+	until(t, "events are missing", func() bool { return followed.Load() >= int64(3*callers*each) })
 	cancel()
 	background.Wait()
 	if r, err := e.Doctor(t.Context(), pawl.DoctorCall{}); err != nil || len(r.Breaches) > 0 {

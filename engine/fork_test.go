@@ -146,7 +146,8 @@ func TestForksBesideRemovals(t *testing.T) {
 	})
 }
 
-// An archived task is forked from each checkpoint up to which it has 32 MiB. Of more, the task has to be restored first.
+// An archived task is forked from each checkpoint up to which it has 32 MiB. Of more, the task has to be restored first: this
+// bound is of no database, and tried on SQLite alone.
 func TestForksOfLargeArchivedTasks(t *testing.T) {
 	for _, which := range pawltest.Databases { // one after the other: each looks at what is in the directory
 		t.Run(string(which), func(t *testing.T) {
@@ -163,7 +164,8 @@ func forksOfALargeArchive(t *testing.T, p *pawltest.Pawl) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	var snapshots []string
 	file := need[pawl.Blob](t)(p.Engine.PutBlob(ctx, pawl.BlobUpload{Content: strings.NewReader("a file")}))
-	for range 34 {
+	over := p.Database == pawltest.SQLite || times(1, 2) == 2
+	for range map[bool]int{true: 34, false: 4}[over] {
 		snapshots = append(snapshots, `{"file":{"$blob":"`+file.Address+`"},"text":"`+text(rnd, 1_000_000)+`"}`)
 		saved(t, p.Engine, l, "", []byte(snapshots[len(snapshots)-1]))
 	}
@@ -172,9 +174,11 @@ func forksOfALargeArchive(t *testing.T, p *pawltest.Pawl) {
 	for range 3 {
 		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
 	}
-	_, err := forked(ctx, p.Engine, of, 34)
-	if pawl.CodeOf(err) != pawl.CodeTooLarge || !strings.Contains(err.Error(), "restore the task first") {
-		t.Errorf("a fork of 34 MB of an archived task: %v", err)
+	if over {
+		_, err := forked(ctx, p.Engine, of, 34)
+		if pawl.CodeOf(err) != pawl.CodeTooLarge || !strings.Contains(err.Error(), "restore the task first") {
+			t.Errorf("a fork of 34 MB of an archived task: %v", err)
+		}
 	}
 	task := need[pawl.Task](t)(forked(ctx, p.Engine, of, 2))
 	list := need[pawl.List[pawl.Checkpoint]](t)(p.Engine.ListCheckpoints(ctx,

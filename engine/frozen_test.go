@@ -35,7 +35,10 @@ func behind(t *testing.T, p *pawltest.Pawl, proxy *testserver.Proxy, others ...s
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = e.Close() })
+	t.Cleanup(func() {
+		_ = proxy.Close() // else it waits a quarter of a minute for each lost connection
+		_ = e.Close()
+	})
 	return e
 }
 

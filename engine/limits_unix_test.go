@@ -46,7 +46,7 @@ func TestLimitsHoldWhileProcessesDie(t *testing.T) {
 				p := pawltest.OpenReal(t, which)
 				w.at, w.engines = pawltest.Pawl{URL: p.URL, Schema: p.Schema}, []*engine.Engine{p.Engine}
 			}
-			w.until = time.Now().Add(time.Duration(times(6, 600)) * time.Second)
+			w.until = time.Now().Add(time.Duration(times(4, 600)) * time.Second)
 			w.setLimits()
 			need[pawl.Schedule](t)(w.engines[0].CreateSchedule(t.Context(), pawl.NewSchedule{Name: "tick", EverySeconds: 1,
 				Overlap: pawl.OverlapAllow, CatchUp: pawl.CatchUpAll, Task: pawl.NewTask{Type: "tick"}}))
@@ -89,7 +89,7 @@ func (w *limitedProcesses) replicate() func() {
 	w.use(primary, standby)
 	return func() {
 		rnd := rand.New(rand.NewPCG(w.seed, 1))
-		every := time.Duration(times(4, 60)) * time.Second
+		every := time.Duration(times(2, 60)) * time.Second
 		for again := true; again; {
 			time.Sleep(every)
 			end := primary.Stop

@@ -13,7 +13,7 @@ import (
 // Calls that are about no namespace go on in the source and in the target of a namespace that moves, also of that which
 // callers have who name none.
 func TestCallsAboutNoNamespaceGoOnBesideAMove(t *testing.T) {
-	eachMove(t, func(t *testing.T, from, to *pawltest.Pawl) {
+	eachMove(t, true, func(t *testing.T, from, to *pawltest.Pawl) {
 		other := pawl.As(t.Context(), pawl.Caller{Namespace: "other"})
 		leased, keys := map[*pawltest.Pawl]pawl.Lease{}, map[*pawltest.Pawl][]pawl.APIKeyUse{}
 		for _, p := range []*pawltest.Pawl{from, to} {

@@ -13,7 +13,7 @@ import (
 // A process of the target leaves the check of a task that has moved to a process with the hook, also when the application
 // has not opened the target. Types of other namespaces keep what they had.
 func TestHooksMoveWithANamespace(t *testing.T) {
-	eachMove(t, func(t *testing.T, from, to *pawltest.Pawl) {
+	eachMove(t, true, func(t *testing.T, from, to *pawltest.Pawl) {
 		thin := func(context.Context, pawl.Task, []pawl.Item) ([]pawl.Complaint, error) {
 			return []pawl.Complaint{{Code: "thin", Message: "it is too thin"}}, nil
 		}

@@ -69,7 +69,7 @@ func TestTwoEnginesChangeOneTask(t *testing.T) {
 		t.Run(race.name, func(t *testing.T) {
 			pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 				q := p.Another(engine.Options{})
-				for n := range times(12, 1000) {
+				for n := range times(6, 1000) {
 					spec := race.make
 					spec.Type = fmt.Sprint("r", n)
 					task := need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, spec))

@@ -61,7 +61,7 @@ func TestConcurrentWalk(t *testing.T) {
 
 func walkSettings(t *testing.T) (length time.Duration, seed uint64) {
 	t.Helper()
-	length, seed = 20*time.Second, uint64(time.Now().UnixNano())
+	length, seed = 10*time.Second, uint64(time.Now().UnixNano())
 	if os.Getenv("PAWL_TORTURE") == "1" {
 		length = time.Hour
 	}

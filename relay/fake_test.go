@@ -222,8 +222,8 @@ func (s *fakeSink) ids() []string {
 // waitUntil waits for a condition, for at most a minute or two.
 func waitUntil(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for n := 0; !ok(); time.Sleep(10 * time.Millisecond) {
-		if n++; n == 6000 {
+	for n := 0; !ok(); time.Sleep(50 * time.Millisecond) { // a look at a database costs more than what it waits for
+		if n++; n == 1200 {
 			t.Fatalf("never: %s", what)
 		}
 	}

@@ -108,7 +108,7 @@ func runOutage(t *testing.T, p *pawltest.Pawl, v target, tasks int) {
 // and a half together; see docs/relay.md.
 func waitUntilSending(t *testing.T, p *pawltest.Pawl) {
 	t.Helper()
-	for limit := time.Now().Add(4 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for limit := time.Now().Add(4 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		r := relayState(t, p)
 		if r.FailingAt == nil {
 			return

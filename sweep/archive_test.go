@@ -3,6 +3,7 @@ package sweep_test
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -59,6 +60,7 @@ func (h *fixture) server(db store.DB) *sweep.Sweeper {
 // pauses before one of its transactions, each in turn. Meanwhile the second executes some of its
 // own and crashes. Then the first continues, or crashes too. In every case the archive is
 // complete.
+// The short form divides the cases among the databases.
 func TestTwoServersNeverLeaveAPartOfAnArchive(t *testing.T) {
 	eachNew(t, func(h *fixture) {
 		if h.Database == pawltest.SQLite { // files there, the table on PostgreSQL
@@ -69,9 +71,13 @@ func TestTwoServersNeverLeaveAPartOfAnArchive(t *testing.T) {
 			WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6000)
 			SELECT 'prv_many_' || i, 'default', $1, 'create', 5 FROM n`, task.ID)
 		before := h.dump(task.ID)
+		odd := map[pawltest.Database]int{pawltest.SQLite: 0, pawltest.Postgres: 1}[h.Database]
 		const most = 4 // transactions of one that nothing disturbs: write, remove twice
 		for n := range most * most * 2 {
 			first, second, dies := n/2/most, n/2%most, n%2 == 1
+			if (first+second+n)%2 != odd && os.Getenv("PAWL_TORTURE") != "1" {
+				continue // the other database takes it
+			}
 			h.interleave(task.ID, first, second, dies)
 			if got := h.unpack(task.ID); !slices.Equal(got, before) {
 				t.Fatalf("after %d and %d transactions (%v) the archive has %d rows of %d", first, second, dies, len(got), len(before))
