@@ -33,10 +33,13 @@ func (p *problem) ContentType(string) string   { return api.ProblemType }
 func (p problem) MarshalJSON() ([]byte, error) { return json.Marshal(p.Problem) }
 
 // problem converts an error to a problem. It logs what is not sent: the detail of internal
-// errors and of unavailable.
+// errors and of unavailable. A cancelled call is not answered, so it counts for nothing.
 func (s *server) problem(ctx context.Context, err error) api.Problem {
 	call := callOf(ctx)
 	p := api.ProblemOf(err, call.path)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return p
+	}
 	s.metrics.errors.WithLabelValues(string(p.Code)).Inc()
 	switch {
 	case p.Code == pawl.CodeInternal:

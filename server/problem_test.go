@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/server"
 )
 
@@ -95,4 +96,31 @@ func TestInternalErrorsAreLoggedAndNotSent(t *testing.T) {
 			t.Errorf("%s: the log has no detail:\n%s", name, log.String())
 		}
 	}
+}
+
+// The stored answer of a call is no error: the verb that stops for it is neither logged nor counted.
+func TestAReplayIsNoError(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		var log bytes.Buffer
+		srv := serve(t, p.Service, server.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		var first reply
+		for i, replayed := range []string{"", "true"} {
+			r := ask(t, srv, "POST", "/v1/signals:batch", `{"items":[{"name":"a"}]}`, "Idempotency-Key", "k")
+			if i == 0 {
+				first = r
+			}
+			if r.StatusCode != 200 || r.Header.Get("Idempotency-Replayed") != replayed || r.text != first.text {
+				t.Errorf("%s %v %s", r.Status, r.Header, r.text)
+			}
+		}
+		for line := range strings.Lines(ask(t, srv, "GET", "/metrics", "").text) {
+			if strings.HasPrefix(line, "pawl_errors_total") && !strings.HasSuffix(line, " 0\n") {
+				t.Error(line)
+			}
+		}
+		srv.Close()
+		if strings.Contains(log.String(), "level=ERROR") {
+			t.Error(log.String())
+		}
+	})
 }

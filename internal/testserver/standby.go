@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,8 +15,9 @@ import (
 
 // Standby creates and starts a streaming standby of a server that was started with
 // Options.Replicated. Its application_name is "standby"; it is asynchronous unless
-// the primary's synchronous_standby_names contains that name.
-func (s *Server) Standby(ctx context.Context) (*Server, error) {
+// the primary's synchronous_standby_names contains that name. Further settings are
+// name=value; one of PostgreSQL's recovery targets makes it a copy that ends there.
+func (s *Server) Standby(ctx context.Context, set ...string) (*Server, error) {
 	bin, err := Find()
 	if err != nil {
 		return nil, err
@@ -29,6 +31,7 @@ func (s *Server) Standby(ctx context.Context) (*Server, error) {
 		return nil, err
 	}
 	copied := &Server{Dir: dir, Version: s.Version, options: s.options}
+	copied.options.Set = slices.Concat(s.options.Set, set)
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "pg_basebackup"), "-d", s.URL+"&application_name=standby",
 		"-D", filepath.Join(dir, "data"), "--checkpoint=fast", "--wal-method=stream", "--write-recovery-conf", "--no-sync")
 	cmd.Dir = dir

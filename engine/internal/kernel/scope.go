@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -209,8 +210,8 @@ func (k *Kernel) NotInTx(op string) error {
 }
 
 var (
-	// ErrAnswered ends a scope before it writes, because there is an answer already.
-	ErrAnswered = errors.New("answered already")
+	// ErrAnswered ends a scope before it writes, because there is an answer already. The call that gets it was cancelled.
+	ErrAnswered = fmt.Errorf("answered already: %w", context.Canceled)
 	// errRunAgain makes a call run again, outside any transaction, after its own was lost.
 	errRunAgain = errors.New("the call runs again")
 	// errLostAgain is the error of a call whose transaction was lost scopeTries times.

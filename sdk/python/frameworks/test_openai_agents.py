@@ -434,6 +434,56 @@ def test_another_way_to_decide(shared: pawl.testing.Server, client: pawl.Client,
     assert client.task_result(task["id"])["payload"] == "Done."
 
 
+@pytest.mark.parametrize("way", ["person", "at once"])
+@pytest.mark.parametrize("approved", [True, False])
+def test_an_agent_that_is_a_tool_waits_for_approvals(
+    shared: pawl.testing.Server, client: pawl.Client, kind: str, approved: bool, way: str
+) -> None:
+    """Its second wait, and what it says in the end, come as from an agent that was never interrupted."""
+    client.put_type(APPROVAL_TYPE, {**approval_type(), "approval": {"mode": "manual", "not_by_requester": False}})
+    ran.clear()
+
+    @function_tool(needs_approval=True)
+    def pay(amount: int) -> str:
+        """Pays."""
+        ran.append(f"pay {amount}")
+        return "paid"
+
+    pays = [[function_call("pay", {"amount": n}, call_id=f"p{n}")] for n in (7, 8)]
+    clerk = Agent(name="clerk", model=ScriptedModel([*pays, [assistant_message("I am done.")]]), tools=[pay])
+    boss = ScriptedModel([[function_call("clerk", {"input": "pay"}, call_id="c1")], [assistant_message("The end.")]])
+    id = uuid.uuid4().hex
+
+    async def ask(ctx: pawl.AsyncContext, name: str, item: Any) -> Decision:
+        return Decision(approved)
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        agent = Agent(name="boss", model=boss, tools=[clerk.as_tool("clerk", "Asks.")])
+        session = PawlSession(id, client=ctx.client)
+        result = await run(ctx, agent, "go", session=session, ask=ask if way == "at once" else None)
+        outputs = [i.output for i in result.new_items if i.type == "tool_call_output_item"]
+        return [result.final_output, outputs, len(await session.get_items())]
+
+    task = client.create_task(kind)
+    with Running(shared, {kind: work}):
+        for _ in range(2 if way == "person" else 0):
+            [asked] = until(
+                lambda: [
+                    t
+                    for t in client.list_tasks(type=[APPROVAL_TYPE], state=["submitted"])
+                    if t["parent_id"] == task["id"]
+                ]
+            )
+            assert asked["payload"]["agent"] == "clerk"
+            if approved:
+                client.approve_task(asked["id"], version=asked["version"])
+            else:
+                client.reject_task(asked["id"], version=asked["version"], errors=[{"code": "no", "message": "no"}])
+        ended(client, task)
+    assert client.task_result(task["id"])["payload"] == ["The end.", ["I am done."], 4]
+    assert ran == (["pay 7", "pay 8"] if approved else [])
+
+
 WORKER = """
 import os, sys, time, pathlib, pawl
 from agents import Agent, function_tool, set_tracing_disabled

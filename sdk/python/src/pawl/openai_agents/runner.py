@@ -12,10 +12,16 @@ from functools import partial
 from typing import Any, TypeVar
 
 from agents import Agent, FunctionTool, Handoff, RunConfig, RunContextWrapper, Runner, RunResult, RunResultStreaming
+from agents.agent_tool_state import (
+    get_agent_tool_state_scope,
+    peek_agent_tool_run_result,
+    record_agent_tool_resume_state,
+)
 from agents.exceptions import ModelBehaviorError
 from agents.items import ModelResponse, ToolApprovalItem, TResponseInputItem, TResponseStreamEvent
 from agents.memory import Session, SessionABC
 from agents.models.interface import Model, ModelProvider
+from agents.run_state import RunState
 from agents.tool_context import ToolContext
 from openai.types.responses import Response, ResponseCompletedEvent
 from pydantic import TypeAdapter
@@ -36,6 +42,7 @@ APPROVAL_TYPE = "openai-agents.approval"
 
 MAX_NAME = 255  # characters of the name of a step
 MAX_PART = (1 << 20) // 2  # bytes of a session's items in one step
+PAUSED = "openai-agents.paused"  # the member of a step's result that has the state of an agent that waits
 
 _responses = TypeAdapter(ModelResponse)
 
@@ -69,8 +76,8 @@ async def run(
     Each call is a step of the item, saved before its result is used. An attempt after a crash runs the
     agent from its beginning and gets the saved results, so the agent must be the same, and what is not
     a model, a function tool or the session must not depend on time or chance. Two runs in one handler need
-    different names. An agent that is used as a tool is one step as a whole. Hosted tools belong to the
-    call of their model; servers of MCP are asked again.
+    different names. An agent that is used as a tool is one step as a whole, and one more after each time
+    that it waits for an approval. Hosted tools belong to the call of their model; servers of MCP are asked again.
 
     A tool with `needs_approval` waits for a person, without a lease: see `ask_person`; `ask` decides in
     another way. With `on_event` the run is streamed, and each event is passed on; calls that an earlier
@@ -166,22 +173,48 @@ class _Steps:
         if not isinstance(tool, FunctionTool):
             return tool
 
+        async def run_tool(context: ToolContext[Any], arguments: str) -> Any:
+            token = _in_tools.set((*_in_tools.get(), self))
+            try:
+                return await tool.on_invoke_tool(context, arguments)
+            finally:
+                _in_tools.reset(token)
+
         async def invoke(context: ToolContext[Any], arguments: str) -> Any:
+            ran = False
+
             async def call() -> Any:
-                token = _in_tools.set((*_in_tools.get(), self))
-                try:
-                    with _trace.tool(tool.name, context.tool_call_id, self.ctx.item_id):
-                        result = await tool.on_invoke_tool(context, arguments)
-                finally:
-                    _in_tools.reset(token)
+                nonlocal ran
+                ran = True
+                with _trace.tool(tool.name, context.tool_call_id, self.ctx.item_id):
+                    result = await run_tool(context, arguments)
+                if (state := _paused(tool, context)) is not None:
+                    return {PAUSED: state}
                 try:
                     return to_jsonable_python(result)
                 except ValueError:
                     return str(result)
 
-            return await self.ctx.step(self.named(f"tool {context.tool_call_id}"), call)
+            what = f"tool {context.tool_call_id}"
+            n = self._counts[what] = self._counts.get(what, 0) + 1 if tool._is_agent_tool else 1
+            saved = await self.ctx.step(self.named(what if n == 1 else f"{what} {n}"), call)
+            if not (tool._is_agent_tool and isinstance(saved, dict) and PAUSED in saved):
+                return saved
+            if not ran and context.tool_call is not None:  # the agent of an earlier attempt waits again
+                state = await RunState.from_json(tool._agent_instance, saved[PAUSED], context_override=context.context)
+                record_agent_tool_resume_state(context.tool_call, state, scope_id=get_agent_tool_state_scope(context))
+                await run_tool(context, arguments)
+            return None
 
         return dataclasses.replace(tool, on_invoke_tool=invoke)
+
+
+def _paused(tool: FunctionTool, context: ToolContext[Any]) -> dict[str, Any] | None:
+    """The state of an agent that is used as a tool and waits for an approval."""
+    if not tool._is_agent_tool or context.tool_call is None:
+        return None
+    result = peek_agent_tool_run_result(context.tool_call, scope_id=get_agent_tool_state_scope(context))
+    return result.to_state().to_json() if result is not None and result.interruptions else None
 
 
 class _Provider(ModelProvider):
