@@ -58,6 +58,11 @@ const (
 	// What becomes of a reservation whose attempt ended without settling it.
 	LostCharge = "charge" // its whole amount counts as spent
 	LostReturn = "return" // it counts no more
+
+	// MaxBudgetQuestions is how many tasks that ask for more of one budget have items that wait, of
+	// which all but one were cancelled. With more, an item that asks waits until the budget is changed,
+	// and for BudgetRetry at most.
+	MaxBudgetQuestions = 100
 )
 
 // The lists of these words, and of what spending is grouped by.

@@ -1,5 +1,8 @@
 package pawl
 
+// DefaultDoctorEvents is how many events a check compares with the log unless it says otherwise.
+const DefaultDoctorEvents = 100_000
+
 // DoctorCall asks for a check of the whole database.
 type DoctorCall struct {
 	// Events is how many of the newest events are compared with the transparency log; nil =

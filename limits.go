@@ -114,11 +114,6 @@ const (
 	MaxKeptCheckpoints   = 1_000_000
 	MaxRefs              = 1000
 
-	// MaxBudgetQuestions is how many tasks that ask for more of one budget have items that wait, of
-	// which all but one were cancelled. With more, an item that asks waits until the budget is changed,
-	// and for BudgetRetry at most.
-	MaxBudgetQuestions = 100
-
 	// The defaults of docs/contract.md §10.
 	DefaultMaxAttempts     = 3
 	DefaultLeaseSeconds    = 300
@@ -170,13 +165,6 @@ const (
 	DefaultTries          = 3
 	TriesBase             = time.Second
 	TriesMax              = 30 * time.Second
-
-	// DefaultDoctorEvents is how many events a check compares with the log unless it says otherwise.
-	DefaultDoctorEvents = 100_000
-
-	// WorkerLive is how long a worker counts as live after it was last seen. Workers register
-	// again every 30 s, and a claim waits for at most 60 s.
-	WorkerLive = 2 * time.Minute
 )
 
 // The tables of bounds and of defaults, and two bounds that are no numbers.

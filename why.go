@@ -56,6 +56,10 @@ const (
 	BlockedByRate        = "rate"      // it is queued, and its queue or key has started as many items as its rate allows
 	BlockedByOrder       = "order"     // it is queued, and an item of its key that was created before it has not ended
 	BlockedByNoWorker    = "no_worker" // it is queued, and no live worker handles its type
+
+	// WorkerLive is how long a worker counts as live after it was last seen. Workers register
+	// again every 30 s, and a claim waits for at most 60 s.
+	WorkerLive = 2 * time.Minute
 )
 
 // GoesOn reports whether the item needs no help: it has ended, is worked on, or goes on when a
