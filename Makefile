@@ -7,7 +7,7 @@
 # every folder. The race detector alone needs C.
 export CGO_ENABLED = 0
 export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
-.PHONY: help build release packages packages-try packages-short test test-busy check vet vet-tests nightly cross fuzz fuzz-short conformance mutants mcp-clients api-lint api-proxy sdk sdk-short browser browser-short screenshots grafana torture bench bench-short bench-soak demo update
+.PHONY: help build release packages packages-try packages-short test test-busy check vet vet-tests nightly cross fuzz fuzz-short conformance mutants mcp-clients api-lint api-proxy api-fuzz sdk sdk-short browser browser-short screenshots grafana torture bench bench-short bench-soak demo update
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,7 +51,7 @@ vet-tests: ## staticcheck of the tests too
 # The tests of the engine whose short form takes fewer pairs of databases, fewer rows or fewer rounds than what they promise.
 LONG = TestAMovedDatabaseHasTheSameRows|TestANamespaceMoves|TestHooksMoveWithANamespace|TestCallsAboutNoNamespaceGoOnBesideAMove|TestKeyedCallsWaitForAMove|TestForksOfLargeArchivedTasks|TestConnectionsAreBounded|TestBulkDeleteWhileWorkersWork
 
-nightly: vet-tests cross fuzz sdk browser mutants packages-try api-proxy ## what takes long: other systems, fuzzing, frameworks, browser, mutants, packages, the concurrent walk, moves between all pairs of databases, the matrix of features, the suite behind a pooler and in an application's file, payments of processes, agents and failpoints that stop
+nightly: vet-tests cross fuzz sdk browser mutants packages-try api-proxy api-fuzz ## what takes long: other systems, fuzzing, frameworks, browser, mutants, packages, the concurrent walk, moves between all pairs of databases, the matrix of features, the suite behind a pooler and in an application's file, payments of processes, agents and failpoints that stop
 	PAWL_WALK=2m PAWL_TEST_POOLED=1 $(TESTENV) -count=1 -timeout 1h -run '^TestConcurrentWalk$$' ./engine
 	PAWL_TORTURE=1 $(TESTENV) -count=1 -timeout 2h -run '^($(LONG))$$' ./engine
 	PAWL_TEST_POOLED=1 $(TESTENV) -count=1 -timeout 1h -run '^TestBehaviourBehindAPooler$$' ./pawltest
@@ -75,6 +75,9 @@ api-lint: ## lint the OpenAPI description; brings its own Node
 
 api-proxy: ## api-lint, and check every answer of the client's suite against the description with Prism
 	./server/lint/run proxy
+
+api-fuzz: ## requests that Schemathesis makes of the description, against a server on SQLite: no internal error, no other answer than described
+	./server/lint/fuzz
 
 mutants: ## plant the faults of internal/mutants/patches, one at a time, and see that a test fails; ONLY=name for one, BASE=revision
 	go run ./internal/mutants -only "$(ONLY)" -base "$(BASE)"

@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -65,9 +64,7 @@ func TestCopiesOfPostgresKeepStill(t *testing.T) {
 
 	for name, tasks := range map[string]int{"a point in time": 1, "a base backup": 2, "dump and restore": 2} {
 		t.Run(name, func(t *testing.T) {
-			for sql(copies[name], "") {
-				time.Sleep(10 * time.Millisecond)
-			}
+			until(t, "the copy comes to its target", func() bool { return !sql(copies[name], "") })
 			place{t, copies[name], "pawl"}.use(func(e *engine.Engine) {
 				if _, err := e.Claim(t.Context(), pawl.ClaimRequest{WorkerID: "w"}); pawl.CodeOf(err) != pawl.CodeQuarantined || !quarantined(t, e) {
 					t.Fatalf("a claim of the copy: %v", err)

@@ -3,7 +3,6 @@ package push
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ func TestOnceSaysThatItHasLeftItems(t *testing.T) {
 		limits string
 		items  []pawl.NewItem
 		status int
+		ends   bool   // the callee completes its item before it answers
 		want   string // of each time: the calls, and when to call again
 	}{
 		"a chain":             {items: []pawl.NewItem{{Key: "a"}, {Key: "b", After: []string{"a"}}}, want: "1 now, 1 now, 0 never, "},
@@ -28,6 +28,8 @@ func TestOnceSaysThatItHasLeftItems(t *testing.T) {
 		"a slot of a failure": {limits: `{"concurrency":1}`, items: two, status: 503, want: "1 now, 1 now, 0 never, "},
 		"a rate":              {limits: `{"rate":{"limit":1,"seconds":60}}`, items: two, want: "1 later, 0 later, 0 later, "},
 		"it goes on":          {items: two, status: 202, want: "2 later, 0 never, 0 never, "},
+		"it has gone on": {items: []pawl.NewItem{{Key: "a"}, {Key: "b", After: []string{"a"}}}, status: 202, ends: true,
+			want: "1 now, 1 now, 0 never, "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +43,15 @@ func TestOnceSaysThatItHasLeftItems(t *testing.T) {
 					t.Fatal(err)
 				}
 				pusher := called(t, p, func(w http.ResponseWriter, r *http.Request) {
-					_, _ = io.Copy(io.Discard, r.Body)
+					var l pawl.Lease
+					if err := json.NewDecoder(r.Body).Decode(&l); err != nil {
+						t.Error(err)
+					}
+					if c.ends {
+						if _, err := p.Service.Complete(t.Context(), []pawl.CompleteCall{{Fence: l.Fence()}}); err != nil {
+							t.Error(err)
+						}
+					}
 					w.WriteHeader(max(c.status, 200))
 				})
 				got := ""

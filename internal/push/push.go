@@ -31,7 +31,10 @@ type Target struct {
 
 // Options of a Pusher; Service and Targets are required.
 type Options struct {
-	Service   pawl.Claimer
+	Service interface {
+		pawl.Claimer
+		pawl.ItemReader
+	}
 	Targets   map[string]Target // by the type of items
 	Namespace string            // of the items; "" = the default one
 	Log       *slog.Logger      // nil = slog.Default
@@ -229,7 +232,7 @@ func (p *Pusher) Once(ctx context.Context) (pushed int64, again time.Time, err e
 		for _, lease := range leases {
 			running.Go(func() {
 				next := clock.Now()
-				if p.call(context.WithoutCancel(ctx), l, lease) {
+				if ctx := context.WithoutCancel(ctx); p.call(ctx, l, lease) && p.holds(ctx, lease) {
 					next = lease.LeaseExpiresAt
 				}
 				note(&mu, &again, next)
@@ -238,6 +241,12 @@ func (p *Pusher) Once(ctx context.Context) (pushed int64, again time.Time, err e
 	}
 	running.Wait()
 	return pushed, again, err
+}
+
+// holds reports whether a callee still has the item that it has accepted: it may have reported itself before it answered.
+func (p *Pusher) holds(ctx context.Context, lease pawl.Lease) bool {
+	it, err := p.o.Service.GetItem(pawl.As(ctx, pawl.Caller{Namespace: p.o.Namespace}), lease.ID)
+	return err == nil && it.Attempt == lease.Attempt && it.LeaseExpiresAt != nil
 }
 
 // note brings a time forward. The zero time changes nothing.

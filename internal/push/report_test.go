@@ -12,7 +12,7 @@ import (
 
 // away is a database that does not answer until a time.
 type away struct {
-	pawl.Claimer
+	pawl.Service
 	until time.Time
 	done  int
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // pusher returns what calls the workers of the settings; nil = there are none.
-func pusher(a *cli.App, s pawl.Claimer) (*push.Pusher, error) {
+func pusher(a *cli.App, s pawl.Service) (*push.Pusher, error) {
 	if len(a.Config.Push) == 0 {
 		return nil, nil
 	}
