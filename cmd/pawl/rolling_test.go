@@ -84,7 +84,8 @@ func builtFrom(t *testing.T, commit string) string {
 	if out, err := unpack.CombinedOutput(); err != nil {
 		t.Fatalf("tar: %v\n%s", err, out)
 	}
-	return built(t, dir)
+	// Nothing else needs what is compiled here, and it is compiled faster if it is not optimized.
+	return built(t, dir, "-ldflags=-s -w", "-gcflags=github.com/pawl-work/pawl/...=-N -l")
 }
 
 // present is the program of the files here; a run of all packages has built it.
@@ -96,10 +97,11 @@ func present(t *testing.T) string {
 	return built(t, "../..")
 }
 
-func built(t *testing.T, dir string) string {
+func built(t *testing.T, dir string, flags ...string) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "pawl")
-	c := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", bin, "./cmd/pawl")
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-o", bin}, flags...)
+	c := exec.CommandContext(t.Context(), "go", append(args, "./cmd/pawl")...)
 	c.Dir = dir
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("go build in %s: %v\n%s", dir, err, out)

@@ -48,8 +48,8 @@ func runScripts(t *testing.T, dir string, cmds map[string]func(ts *testscript.Te
 
 func scriptCommands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
 	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
-		"run": runHere, "exits": exits, "let": let, "json": jsonIs, "sum": sum, "until": until, "serve": serveScript, "spoil": spoil, "pause": pause, "say": say,
-		"uuid": asUUID,
+		"run": runHere, "exits": exits, "let": let, "json": jsonIs, "sum": sum, "until": until, "serve": serveScript,
+		"spoil": spoil, "pause": pause, "say": say, "uuid": asUUID,
 	}
 }
 
