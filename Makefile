@@ -49,7 +49,7 @@ vet-tests: ## staticcheck of the tests too
 	go tool -modfile=tools.mod staticcheck ./...
 
 # The tests of the engine whose short form takes fewer pairs of databases, fewer rows or fewer rounds than what they promise.
-LONG = TestAMovedDatabaseHasTheSameRows|TestANamespaceMoves|TestHooksMoveWithANamespace|TestCallsAboutNoNamespaceGoOnBesideAMove|TestKeyedCallsWaitForAMove|TestForksOfLargeArchivedTasks|TestConnectionsAreBounded|TestBulkDeleteWhileWorkersWork
+LONG = TestAMovedDatabaseHasTheSameRows|TestANamespaceMoves|TestHooksMoveWithANamespace|TestCallsAboutNoNamespaceGoOnBesideAMove|TestForksOfLargeArchivedTasks|TestConnectionsAreBounded|TestBulkDeleteWhileWorkersWork
 
 nightly: vet-tests cross fuzz sdk browser mutants packages-try api-proxy ## what takes long: other systems, fuzzing, frameworks, browser, mutants, packages, the concurrent walk, moves between all pairs of databases, the matrix of features, the suite behind a pooler and in an application's file, payments of processes, agents and failpoints that stop
 	PAWL_WALK=2m PAWL_TEST_POOLED=1 $(TESTENV) -count=1 -timeout 1h -run '^TestConcurrentWalk$$' ./engine
