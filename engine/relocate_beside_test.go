@@ -104,7 +104,7 @@ func TestCallsBesideAMove(t *testing.T) {
 			c := &caller{t: t, ctx: t.Context(), name: fmt.Sprint("w", i), at: server, to: second, finished: map[string]int{}}
 			callers = append(callers, c)
 			calling.Go(func() {
-				pace := time.NewTicker(30 * time.Millisecond)
+				pace := time.NewTicker(10 * time.Millisecond)
 				defer pace.Stop()
 				for n := 0; ; n++ {
 					c.round(n)
@@ -119,7 +119,7 @@ func TestCallsBesideAMove(t *testing.T) {
 				}
 			})
 		}
-		if namespace != "" { // what others do without a pause does not keep a namespace from moving
+		if namespace != "" { // what others do does not keep a namespace from moving
 			others := pawl.As(t.Context(), pawl.Caller{Namespace: "others"})
 			calling.Go(func() {
 				for {
