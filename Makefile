@@ -49,12 +49,12 @@ vet: ## format, vet, and staticcheck of what is not a test
 vet-tests: ## staticcheck of the tests too
 	GOGC=400 GOMEMLIMIT=2GiB go tool -modfile=tools.mod staticcheck ./...
 
-# The tests of the engine whose short form takes fewer pairs of databases, fewer rows or fewer rounds than what they promise.
-LONG = TestAMovedDatabaseHasTheSameRows|TestANamespaceMoves|TestHooksMoveWithANamespace|TestCallsAboutNoNamespaceGoOnBesideAMove|TestKeyedCallsWaitForAMove|TestForksOfLargeArchivedTasks|TestConnectionsAreBounded|TestBulkDeleteWhileWorkersWork
+# The tests of engine and sweep whose short form takes fewer pairs of databases, fewer rows or fewer rounds than what they promise.
+LONG = TestAMovedDatabaseHasTheSameRows|TestANamespaceMoves|TestHooksMoveWithANamespace|TestCallsAboutNoNamespaceGoOnBesideAMove|TestForksOfLargeArchivedTasks|TestConnectionsAreBounded|TestBulkDeleteWhileWorkersWork|TestTwoEnginesChangeOneTask|TestTwoServersNeverLeaveAPartOfAnArchive
 
 nightly: vet-tests cross fuzz sdk browser mutants packages-try api-proxy api-fuzz ## what takes long: other systems, fuzzing, frameworks, browser, mutants, packages, the concurrent walk, moves between all pairs of databases, the matrix of features, the suite behind a pooler and in an application's file, payments of processes, agents and failpoints that stop
 	PAWL_WALK=2m PAWL_TEST_POOLED=1 $(TESTENV) -count=1 -timeout 1h -run '^TestConcurrentWalk$$' ./engine
-	PAWL_TORTURE=1 $(TESTENV) -count=1 -timeout 2h -run '^($(LONG))$$' ./engine
+	PAWL_TORTURE=1 $(TESTENV) -count=1 -timeout 2h -run '^($(LONG))$$' ./engine ./sweep
 	PAWL_TEST_POOLED=1 $(TESTENV) -count=1 -timeout 1h -run '^TestBehaviourBehindAPooler$$' ./pawltest
 	PAWL_TEST_PREFIXED=1 $(TESTENV) -count=1 -timeout 1h -run '^TestBehaviourBesideAnApplication$$' ./pawltest
 	PAWL_TORTURE=1 $(TESTENV) -count=1 -timeout 2h ./internal/matrix

@@ -151,8 +151,9 @@ func TestForksBesideRemovals(t *testing.T) {
 func TestForksOfLargeArchivedTasks(t *testing.T) {
 	for _, which := range pawltest.Databases { // one after the other: each looks at what is in the directory
 		t.Run(string(which), func(t *testing.T) {
+			p := pawltest.Open(t, which) // before: further tests have its database
 			t.Setenv("TMPDIR", t.TempDir())
-			forksOfALargeArchive(t, pawltest.Open(t, which))
+			forksOfALargeArchive(t, p)
 		})
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/pawltest"
-	"github.com/pawl-work/pawl/store"
 )
 
 // The items of a large copy are claimed soon in queues with limits, as those of a small one.
@@ -16,7 +15,7 @@ func TestItemsOfALargeCopyAreClaimedWithLimits(t *testing.T) {
 		for _, typ := range []string{"a", "b"} {
 			need[pawl.Queue](t)(p.Engine.SetQueue(t.Context(), typ, pawl.QueuePatch(`{"per_key":{"pointer":"/k","concurrency":1}}`)))
 		}
-		task := pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, store.CopyStep+100)}
+		task := pawl.NewTask{Type: "a", Items: make([]pawl.NewItem, 2100)}
 		for i := range task.Items {
 			task.Items[i] = pawl.NewItem{Input: fmt.Appendf(nil, `{"k":%d}`, i), Type: []string{"a", "b"}[i%2]}
 		}

@@ -104,7 +104,7 @@ func TestCallsBesideAMove(t *testing.T) {
 			c := &caller{t: t, ctx: t.Context(), name: fmt.Sprint("w", i), at: server, to: second, finished: map[string]int{}}
 			callers = append(callers, c)
 			calling.Go(func() {
-				pace := time.NewTicker(30 * time.Millisecond)
+				pace := time.NewTicker(10 * time.Millisecond)
 				defer pace.Stop()
 				for n := 0; ; n++ {
 					c.round(n)
@@ -122,13 +122,11 @@ func TestCallsBesideAMove(t *testing.T) {
 		if namespace != "" { // what others do does not keep a namespace from moving
 			others := pawl.As(t.Context(), pawl.Caller{Namespace: "others"})
 			calling.Go(func() {
-				pace := time.NewTicker(30 * time.Millisecond)
-				defer pace.Stop()
 				for {
 					select {
 					case <-over:
 						return
-					case <-pace.C:
+					default:
 						if _, err := pawl.Create(others, server, pawl.NewTask{Type: "other", Payload: json.RawMessage("0")}); err != nil {
 							t.Errorf("a call in another namespace: %v", err)
 							return

@@ -82,7 +82,8 @@ func NewRabbitMQ() (*Broker, error) {
 		"RABBITMQ_CONF_ENV_FILE="+filepath.Join(b.Dir, "none"),
 		"RABBITMQ_ENABLED_PLUGINS_FILE="+filepath.Join(b.Dir, "plugins"),
 		"RABBITMQ_ALLOW_INPUT=1", // the script then becomes the server: one process, which Stop can end
-		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+sbwt none +sbwtdcpu none +sbwtdio none -noinput -start_epmd false -kernel inet_dist_use_interface {127,0,0,1}",
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+sbwt none +sbwtdcpu none +sbwtdio none "+ // idle schedulers sleep at once
+			"-noinput -start_epmd false -kernel inet_dist_use_interface {127,0,0,1}",
 		"ERL_EPMD_PORT="+strconv.Itoa(names), "ERL_EPMD_ADDRESS=127.0.0.1",
 	)
 	b.commands = []func() *exec.Cmd{
