@@ -304,7 +304,7 @@ var (
 			"sent signals that no item waits for, after they were last sent"},
 		{"retain_counters", int64(DefaultRetainCounters / time.Second), "seconds", "counters of queues, a row for each minute and queue"},
 		{"retain_budget_signals", int64(RetainBudgetSignals / time.Second), "seconds",
-			"the same of the signal pawl.budget, which the engine sends"},
+			"the same of the signals pawl.budget and pawl.effect, which the engine sends"},
 		{"inbound_tolerance", int64(DefaultInboundTolerance / time.Second), "seconds", "age of a received webhook's signature"},
 		{"inbound_kept", int64(DefaultInboundKept / time.Second), "seconds", "a received webhook is known, so that it has no second effect"},
 		{"retain_blobs", int64(DefaultRetainBlobs / time.Second), "seconds", "blobs that nothing refers to, after their last use"},

@@ -207,9 +207,20 @@ func cloneOf(of pawl.Task, items []pawl.Item, call *pawl.TaskClone) pawl.NewTask
 	if call.RequestedBy != nil {
 		t.RequestedBy = call.RequestedBy
 	}
+	// What a create need not say is not said: such a clone is compared with creates.
+	byInput := call.Unique != nil && call.Unique.By == pawl.UniqueByInput
+	if byInput && !slices.ContainsFunc(items, func(it pawl.Item) bool { return it.MaxAttempts != items[0].MaxAttempts }) && len(items) > 0 {
+		t.MaxAttempts = items[0].MaxAttempts
+	}
 	for i, it := range items {
 		n := &t.Items[i]
 		*n = pawl.NewItem{Input: it.Input, Key: it.Key, After: it.After, MaxAttempts: it.MaxAttempts}
+		if byInput && string(it.Input) == "null" {
+			n.Input = nil
+		}
+		if t.MaxAttempts > 0 {
+			n.MaxAttempts = 0
+		}
 		if it.RunAt != nil && it.RunAt.Equal(pawl.Never) && call.RunAt == nil {
 			n.RunAt = it.RunAt
 		}
@@ -221,7 +232,11 @@ func cloneOf(of pawl.Task, items []pawl.Item, call *pawl.TaskClone) pawl.NewTask
 		}
 	}
 	if of.Items == 1 && len(items) == 1 && items[0].Key == "" && string(items[0].Input) == string(of.Payload) {
-		t.Items[0].Input, t.Payload = t.Payload, nil
+		if n := t.Items[0]; byInput && n.Type == "" && n.RunAt == nil && n.Priority == nil {
+			t.Items = nil
+		} else {
+			t.Items[0].Input, t.Payload = t.Payload, nil
+		}
 	}
 	return t
 }

@@ -23,3 +23,28 @@ func TestALargeCloneIsNotUniqueByInput(t *testing.T) {
 		}
 	})
 }
+
+// A clone that is unique by its input is compared with what was created.
+func TestACloneIsUniqueAsACreateIs(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		c := pawltest.NewCalls(t, p.Service)
+		unique := &pawl.Unique{By: pawl.UniqueByInput, OnConflict: pawl.OnConflictReturn}
+		for what, n := range map[string]pawl.NewTask{
+			"a payload":      {Payload: []byte(`{"b":1, "a":[]}`)},
+			"nothing":        {},
+			"an item":        {Payload: []byte(`1`), Items: []pawl.NewItem{{Input: []byte(`2`)}}},
+			"items":          {Payload: []byte(`1`), Items: []pawl.NewItem{{Input: []byte(`2`), Key: "k"}, {After: []string{"k"}}}},
+			"other attempts": {Items: []pawl.NewItem{{MaxAttempts: 2}, {MaxAttempts: 5}}},
+		} {
+			n.Type, n.Unique = "t", unique
+			older := c.Create(n)
+			got, err := pawltest.First(p.Engine.CloneTasks(t.Context(), []pawl.TaskClone{{TaskID: older.ID, Unique: unique}}))
+			if err != nil || got.ID != older.ID {
+				t.Errorf("%s: the clone is %s, of %s: %v", what, got.ID, older.ID, err)
+			}
+			if _, err := pawltest.First(p.Engine.CancelTasks(t.Context(), []pawl.TaskCall{{TaskID: older.ID}})); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

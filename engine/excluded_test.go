@@ -103,6 +103,21 @@ func TestAnExcludedProgramLearnsInATransaction(t *testing.T) {
 	}
 }
 
+// Also in a transaction whose snapshot is older than the migration.
+func TestAnExcludedProgramLearnsBesideASnapshot(t *testing.T) {
+	p := newcomer(t, pawltest.Postgres)
+	e := p.Another(engine.Options{})
+	conn := need[*pgx.Conn](t)(pgx.Connect(t.Context(), p.URL))
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	tx := need[pgx.Tx](t)(conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead}))
+	_, err := tx.Exec(t.Context(), "SELECT 1") // takes the snapshot
+	ok(t, err)
+	alter(t, p, exclude)
+	_, err = pawl.Create(t.Context(), e.In(tx), pawl.NewTask{Type: "t"})
+	tooNew(t, "create", err)
+	ok(t, tx.Rollback(t.Context()))
+}
+
 // newcomer has a schema that no other test uses afterwards: its migrations are not
 // put back.
 func newcomer(t *testing.T, which pawltest.Database) *pawltest.Pawl {

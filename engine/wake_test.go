@@ -79,3 +79,38 @@ func TestASignalWakesInBoundedTransactions(t *testing.T) {
 		waiting(0)
 	})
 }
+
+// An item that a signal has counted as woken does not time out before it is queued.
+func TestAWokenItemDoesNotTimeOut(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		const all = 1010
+		ctx := t.Context()
+		p.Create(pawl.NewTask{Type: "waits", Items: make([]pawl.NewItem, all)})
+		until := p.Now().Add(time.Minute)
+		for got := range slices.Chunk(p.ClaimN(all, pawl.ClaimRequest{WorkerID: "w", Types: []string{"waits"}}), 500) {
+			var waits []pawl.SuspendCall
+			for _, l := range got {
+				waits = append(waits, pawl.SuspendCall{Fence: l.Fence(), Signal: "go", Until: &until})
+			}
+			for _, r := range need[[]pawl.Result[pawl.Moved]](t)(p.Engine.Suspend(ctx, waits)) {
+				p.OK(r.Err)
+			}
+		}
+		p.OK(p.Engine.DB().Do(ctx, func(ctx context.Context, tx store.Tx) error { // and dies after the commit
+			signal := store.Signal{Namespace: pawl.DefaultNamespace, Name: "go"}
+			_, err := store.SendSignal(ctx, tx, signal, "1", store.Actor{Type: pawl.ActorUser, ID: "ana"})
+			return err
+		}))
+		p.Advance(time.Hour)
+		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+		n := 0
+		p.OK(p.Engine.DB().View(ctx, func(ctx context.Context, tx store.Tx) error {
+			_, err := store.Row(ctx, tx, []any{&n}, "SELECT COUNT(*) FROM pawl.task_events e JOIN pawl.moves m ON m.code = e.move "+
+				"WHERE m.event = 'ready' AND m.from_state = 'waiting' AND e.data IS NOT NULL")
+			return err
+		}))
+		if n != all {
+			t.Errorf("%d items were woken by the signal, want %d", n, all)
+		}
+	})
+}

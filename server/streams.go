@@ -241,8 +241,14 @@ func (s *server) deleteStream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.removeStream(r.Context(), st, nil); err != nil {
-		return err
+	// An older stream of the name, which was restored beside it, goes too. A newer one is another client's.
+	for last := st.task; st != nil && !st.deleted && st.task <= last; {
+		if _, err = s.removeStream(r.Context(), st, nil); err == nil {
+			st, err = s.findStream(r.Context(), st.Name)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -269,6 +269,46 @@ func TestAStreamBeginsWithWhatItWasMadeWith(t *testing.T) {
 	})
 }
 
+// noAppend is a client that dies before what it makes a stream with is stored.
+type noAppend struct{ pawl.Service }
+
+func (noAppend) Append(context.Context, []pawl.AppendCall) ([]pawl.Result[pawl.Appended], error) {
+	return nil, &pawl.Error{Code: pawl.CodeUnavailable}
+}
+
+// The name of a stream whose maker is gone is free after a minute.
+func TestAStreamThatIsNotMade(t *testing.T) {
+	eachBlobServer(t, func(t *testing.T, h *testServer) {
+		maker := &testServer{t, h.p, serve(t, noAppend{h.p.Service}, server.Options{})}
+		maker.do(503, "PUT", "/v1/streams/s", "first", plainText()...)
+		h.do(503, "PUT", "/v1/streams/s", "other", plainText()...)
+		h.do(409, "PUT", "/v1/streams/s", "other", plainText("Stream-TTL", "600")...)
+		h.p.Advance(pawl.MessageStalls + time.Second)
+		h.do(201, "PUT", "/v1/streams/s", "other", plainText("Stream-TTL", "600")...)
+		if r := h.do(200, "GET", "/v1/streams/s", ""); r.text != "other" {
+			t.Errorf("read %q", r.text)
+		}
+		h.p.Advance(pawl.MessageStalls + time.Second)
+		h.do(409, "PUT", "/v1/streams/s", "first", plainText()...)
+	})
+}
+
+// A stream that was restored beside a newer one of its name goes with it.
+func TestADeletedStreamBringsNoOlderOneBack(t *testing.T) {
+	eachBlobServer(t, func(t *testing.T, h *testServer) {
+		h.do(201, "PUT", "/v1/streams/s", "older", plainText()...)
+		if err := h.p.Exec("UPDATE pawl.tasks SET input_hash = 'x' || input_hash, dedupes = 0"); err != nil { // as if it were archived
+			t.Fatal(err)
+		}
+		h.do(201, "PUT", "/v1/streams/s", "newer", plainText()...)
+		if err := h.p.Exec("UPDATE pawl.tasks SET input_hash = substr(input_hash, 2) WHERE dedupes = 0"); err != nil {
+			t.Fatal(err)
+		}
+		h.do(204, "DELETE", "/v1/streams/s", "")
+		h.do(404, "GET", "/v1/streams/s", "")
+	})
+}
+
 // A stream is a task: who cancels the task closes the stream.
 func TestACancelledStreamIsClosed(t *testing.T) {
 	eachBlobServer(t, func(t *testing.T, h *testServer) {

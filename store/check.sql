@@ -359,9 +359,10 @@ WHERE x.of_task_id IS NULL OR x.namespace <> x.of_namespace OR x.task_id <> x.of
 -- $1: the latest end of a window. The sweep removes the key of a task that is gone after its
 -- window.
 -- name: loose ends
-SELECT 'item_parts ' || p.id, NULL, 'of item ' || @item_text(p.item_id) || ', which is not there or of another namespace'
+SELECT 'item_parts ' || p.id, COALESCE(w.task_id, p.item_id), 'of item ' || @item_text(p.item_id) || ', which is not there or of another namespace'
 FROM pawl.item_parts p
-WHERE NOT EXISTS (SELECT 1 FROM pawl.all_items w WHERE w.id = p.item_id AND w.namespace = p.namespace)
+LEFT JOIN pawl.all_items w ON w.id = p.item_id
+WHERE w.id IS NULL OR w.namespace <> p.namespace
 UNION ALL
 SELECT 'item_deps of ' || @item_text(d.item_id), COALESCE(w.task_id, n.task_id), 'on ' || @item_text(d.needs_id) || ': one of them is not there, or of another task'
 FROM pawl.item_deps d

@@ -86,7 +86,7 @@ func Copies(ctx context.Context, tx Tx) ([]string, error) {
 func (w *Where) exceptCopies(ctx context.Context, tx Tx, task string) error {
 	hidden, err := Copies(ctx, tx)
 	if err == nil && len(hidden) > 0 {
-		w.And("NOT ("+task+" @among_ids(?))", TaskList(hidden))
+		w.And("("+task+" @among_ids(?)) IS NOT TRUE", TaskList(hidden))
 	}
 	return err
 }

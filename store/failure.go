@@ -64,7 +64,11 @@ func compareFailures(a, b pawl.FailureGroup) int {
 
 // failureGroups counts the groups of failures, in the order of a list.
 func failureGroups(ctx context.Context, tx Tx, namespace string, types, states []string) ([]pawl.FailureGroup, error) {
-	rows, err := tx.Query(ctx, failureSQL["groups"], namespace, List(types), List(states), maxFailureGroups)
+	hidden, err := Copies(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, failureSQL["groups"], namespace, List(types), List(states), maxFailureGroups, TaskList(hidden))
 	if err != nil {
 		return nil, err
 	}

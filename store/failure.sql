@@ -1,11 +1,12 @@
 -- Groups of failures: failed and dead-lettered items of a type with the same error.
 
--- One row for each group and state. example is the item that failed last.
+-- One row for each group and state. $5: tasks that are being made. example is the item that failed last.
 -- name: groups
 SELECT g.type, g.failure, @state_name(g.state), g.items, g.first_at, g.last_at,
   (SELECT p.item_id
     FROM pawl.parked_items p
     WHERE p.queue_id = g.queue_id AND p.failure = g.failure AND p.state = g.state AND p.since = g.last_at
+      AND NOT (p.task_id @among_ids($5))
     ORDER BY p.item_id DESC
     LIMIT 1)
 FROM (
@@ -13,6 +14,7 @@ FROM (
   FROM pawl.queues q
   JOIN pawl.parked_items p ON p.queue_id = q.id
   WHERE q.namespace = $1 AND p.failure IS NOT NULL AND ($2 = '[]' OR q.type IN @list($2)) AND @state_name(p.state) IN @list($3)
+    AND NOT (p.task_id @among_ids($5))
   GROUP BY q.type, p.queue_id, p.failure, p.state
   ORDER BY items DESC, q.type, p.failure
   LIMIT $4) g

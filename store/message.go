@@ -68,6 +68,9 @@ func oneMessage(ctx context.Context, tx Tx, query, namespace, id string) (Messag
 func ListMessages(ctx context.Context, tx Tx, namespace string, q pawl.MessageFilter) ([]MessageRow, error) {
 	var w Where
 	w.And("m.namespace = ?", namespace)
+	if err := w.exceptCopies(ctx, tx, "m.task_id"); err != nil {
+		return nil, err
+	}
 	if q.Thread != "" {
 		w.And("m.thread = ?", q.Thread)
 	}

@@ -22,6 +22,9 @@ func ListEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 func listEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter) (pawl.List[pawl.Event], error) {
 	var w Where
 	w.And("e.namespace = ?", namespace)
+	if err := w.exceptCopies(ctx, tx, "e.task_id"); err != nil {
+		return pawl.List[pawl.Event]{}, err
+	}
 	if q.TaskID != "" {
 		w.And("e.task_id = ?", TaskID(q.TaskID))
 	}

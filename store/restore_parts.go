@@ -12,12 +12,14 @@ import (
 // let something happen by themselves are written first, each part with what the log needs. The row of the task is
 // in no namespace until the last transaction. If the process dies, a sweep removes what was written.
 //
-// The archive is read twice. The second time its events are inserted: their leaves depend on the other rows.
+// The archive is read again for its events, whose leaves depend on the other rows. Those of a payload that was replaced
+// depend on the events that say so: these are inserted first.
 type restoreParts struct {
 	*Copy
 	do     func(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
 	signed func(ctx context.Context, tx Tx) (SignedRoot, error)
-	second bool
+	turn   int  // which rows are inserted
+	early  bool // the archive has rows of turn 1
 	task   rowsRead
 	late   []rowsRead // what is inserted by the last transaction
 }
@@ -31,18 +33,24 @@ func (r *Restorer) InParts(c *Copy, do func(ctx context.Context, fn func(ctx con
 // madeLate are the tables whose rows may be acted on without their task. These rows are small.
 var madeLate = []string{"task_counters", "deadlines", "parents", "child_links", "child_waits", "awaited_children"}
 
-// skips says whether rows of a table are for the other reading.
-func (p *restoreParts) skips(table string) bool {
-	return p != nil && p.second != (table == "task_events")
+// skips says whether a row is for another reading.
+func (p *restoreParts) skips(table string, row map[string]any) bool {
+	if p == nil || table != "task_events" {
+		return p != nil && p.turn > 0
+	}
+	diff, _ := row["diff"].(string)
+	_, _, replaced := replacement(diff)
+	p.early = p.early || replaced
+	return p.turn == 0 || replaced != (p.turn == 1)
 }
 
-// Again begins the second reading of the archive.
-func (r *Restorer) Again(ctx context.Context) error {
-	if err := r.Flush(ctx, nil); err != nil {
-		return err
+// Again inserts the rest of what was read, and reports whether the archive is to be read again.
+func (r *Restorer) Again(ctx context.Context) (more bool, err error) {
+	p := r.parts
+	if p.turn++; p.turn == 1 && !p.early {
+		p.turn++
 	}
-	r.parts.second = true
-	return nil
+	return p.turn < 3, r.Flush(ctx, nil)
 }
 
 // BeginRestore writes the mark of a restore. It reports false, and writes nothing, while the namespace is being moved:

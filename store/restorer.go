@@ -63,7 +63,7 @@ func (r *Restorer) Line(ctx context.Context, tx Tx, line []byte) error {
 	if !slices.Contains(taskTables, table) {
 		return damaged(r.TaskID, fmt.Errorf("a row of table %q", table))
 	}
-	if r.parts.skips(table) {
+	if r.parts.skips(table, row) {
 		return nil
 	}
 	if table != r.table || len(r.rows) == 500 || r.parts != nil && r.bytes > copyStepBytes {

@@ -122,10 +122,10 @@ WHERE s.sent_at < $1
 ORDER BY s.sent_at
 LIMIT $2
 
--- name: old signals of budgets
+-- name: old signals of names
 SELECT s.namespace, s.name, s.key
 FROM pawl.signals s
-WHERE s.name = $3 AND s.sent_at < $1
+WHERE s.name IN @list($3) AND s.sent_at < $1
   AND NOT EXISTS (
     SELECT 1 FROM pawl.waiting g
     WHERE g.signal = s.name AND COALESCE(g.signal_key, '') = s.key AND g.queue_id IN @queues_of(s.namespace))

@@ -3,18 +3,15 @@ package store
 import (
 	"context"
 	"slices"
-
-	"github.com/pawl-work/pawl"
 )
 
 // RemoveOldSignals removes up to limit signals that were last sent before a time and that no
 // item waits for. It locks each signal before it looks for items: a suspend locks it too, so no
-// item begins to wait for a signal that is being removed. ofBudgets removes only those that the
-// engine sends for budgets.
-func RemoveOldSignals(ctx context.Context, tx Tx, before int64, ofBudgets bool, limit int) (removed int64, err error) {
+// item begins to wait for a signal that is being removed. names are those of the signals; none = any.
+func RemoveOldSignals(ctx context.Context, tx Tx, before int64, names []string, limit int) (removed int64, err error) {
 	text, args := signalSQL["old signals"], []any{before, limit}
-	if ofBudgets { // the name is an argument: in a statement, pawl. names the schema
-		text, args = signalSQL["old signals of budgets"], append(args, pawl.BudgetSignal)
+	if len(names) > 0 {
+		text, args = signalSQL["old signals of names"], append(args, List(names))
 	}
 	signals, err := readSignals(ctx, tx, text, args)
 	if err != nil {

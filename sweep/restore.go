@@ -54,7 +54,7 @@ func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
 		}
 		if apart = a.Bytes > largeArchive; apart {
 			if apart, err = inParts.BeginRestore(ctx, tx, namespace); err != nil || apart {
-				return err
+				return cmp.Or(err, s.keepParts(&a))
 			}
 		}
 		if r, err = s.restore(ctx, tx, namespace, a); err != nil {
@@ -100,20 +100,27 @@ func restorable(ctx context.Context, tx store.Tx, namespace string, c *store.Cop
 	return a, err
 }
 
+// keepParts reads the frames of an archive of a segment while it is locked: another deletion gives the segment a new file.
+func (s *Sweeper) keepParts(a *Archived) (err error) {
+	if a.Segment == nil {
+		return nil
+	}
+	if a.Parts, err = s.parts(a); err != nil {
+		err = unreadable(a.TaskID, err)
+	}
+	return err
+}
+
 // restoreInParts restores a task whose mark is written.
 func (s *Sweeper) restoreInParts(ctx context.Context, a Archived, r *store.Restorer) error {
-	line := func(line []byte) error { return r.Line(ctx, nil, line) }
-	if err := s.load(a, line); err != nil {
-		return err
-	}
-	if err := r.Again(ctx); err != nil {
-		return err
-	}
-	if err := s.load(a, line); err != nil {
-		return err
-	}
-	if err := r.Flush(ctx, nil); err != nil {
-		return err
+	for more := true; more; {
+		err := s.load(a, func(line []byte) error { return r.Line(ctx, nil, line) })
+		if err != nil {
+			return err
+		}
+		if more, err = r.Again(ctx); err != nil {
+			return err
+		}
 	}
 	return s.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		if err := r.Done(ctx, tx); err != nil {

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,8 +26,8 @@ func createLargeTask(h *fixture) (id string, rows []string) {
 	return task.ID, h.retireLarge(task.ID)
 }
 
-// retireLarge archives a task with more than is restored at once. It returns its rows.
-func (h *fixture) retireLarge(id string) (rows []string) {
+// grow gives a task more than is restored at once.
+func (h *fixture) grow(id string) {
 	h.Helper()
 	random := make([]byte, 12<<10)
 	for range 30 {
@@ -35,6 +37,19 @@ func (h *fixture) retireLarge(id string) (rows []string) {
 		h.exec("INSERT INTO pawl.provenances (id, namespace, task_id, verb, extra, created_at) VALUES ($1, 'default', $2, 'create', $3, 5)",
 			h.NewID("prv"), id, `"`+hex.EncodeToString(random)+`"`)
 	}
+}
+
+// retireLarge archives a task with more than is restored at once. It returns its rows.
+func (h *fixture) retireLarge(id string) (rows []string) {
+	h.Helper()
+	h.grow(id)
+	h.exec("INSERT INTO pawl.effects (id, namespace, key, name, task_id, item_id, request_hash, state, repeatable, sender, worker_id, "+
+		"attempt, sendings, senders, created_at) "+
+		"SELECT 'eff_x', w.namespace, 'k', 'n', w.task_id, w.id, 'h', 'done', 0, 'gate', 'w', 1, 1, '[]', 5 "+
+		"FROM pawl.all_items w WHERE w.task_id = $1 ORDER BY w.id LIMIT 1", id)
+	h.exec("INSERT INTO pawl.item_parts (id, namespace, item_id, part_key, seq, status, payload, worker_id, attempt, created_at) "+
+		"SELECT 'prt_x', w.namespace, w.id, 'x', 3, 'validated', '{}', 'w', 1, 5 "+
+		"FROM pawl.all_items w WHERE w.task_id = $1 ORDER BY w.id LIMIT 1", id)
 	h.pass() // its events get leaves
 	rows = h.dump(id)
 	h.OK(h.Retire(h.Context(), id))
@@ -61,7 +76,7 @@ func TestALargeArchiveIsRestoredInParts(t *testing.T) {
 	eachNew(t, func(h *fixture) {
 		id, before := createLargeTask(h)
 		tables := []string{"tasks", "items", "finished_items", "item_deps", "item_parts", "checkpoints", "task_events", "provenances",
-			"messages", "message_chunks", "task_results", "idempotency_keys WHERE task_id IS NOT NULL OR scope = 'pawl.copy'"}
+			"messages", "message_chunks", "task_results", "effects", "idempotency_keys WHERE task_id IS NOT NULL OR scope = 'pawl.copy'"}
 		steps, more := 0, 1
 		if h.Database == pawltest.Postgres { // the same transactions, more slowly
 			more = 5
@@ -103,7 +118,14 @@ func (h *fixture) deadRestore(id string) {
 	h.OK(err)
 	items, err := h.Service.ListItems(h.Context(), pawl.ItemFilter{})
 	h.OK(err)
-	h.same([]int{len(tasks.Items), len(items.Items)}, []int{0, 0}, "tasks and items that are listed")
+	messages, err := h.Service.ListMessages(h.Context(), pawl.MessageFilter{})
+	h.OK(err)
+	effects, err := h.Service.ListEffects(h.Context(), pawl.EffectFilter{})
+	h.OK(err)
+	failures, err := h.Service.ListFailures(h.Context(), pawl.FailureFilter{})
+	h.OK(err)
+	h.same([]int{len(tasks.Items), len(items.Items), len(messages.Items), len(effects.Items), len(failures.Items),
+		len(h.events(pawl.EventFilter{}))}, make([]int, 6), "tasks, items, messages, effects, failures and events that are listed")
 	if !begun {
 		return
 	}
@@ -168,12 +190,14 @@ func TestALargeArchiveOfOneItem(t *testing.T) {
 		id := h.Create(pawl.NewTask{Type: "a"}).ID
 		h.complete(h.claim(1)...)
 		before := h.retireLarge(id)
-		if err := h.server(&crashingDB{DB: h.DB, left: 2}).Restore(h.Context(), "default", id); !errors.Is(err, errCrash) {
-			h.Fatal(err)
+		for left := 2; left < 8; left++ { // with its row, its state and its parts
+			if err := h.server(&crashingDB{DB: h.DB, left: left}).Restore(h.Context(), "default", id); !errors.Is(err, errCrash) {
+				h.Fatal(err)
+			}
+			h.deadRestore(id)
+			h.Advance(31 * time.Second)
+			h.pass()
 		}
-		h.deadRestore(id)
-		h.Advance(31 * time.Second)
-		h.pass()
 		h.OK(h.Restore(h.Context(), "default", id))
 		h.same(h.dump(id), before, "the rows")
 		h.sound("in the end")
@@ -201,9 +225,54 @@ func TestDependentsOfARestoreInParts(t *testing.T) {
 			if h.server(&crashingDB{DB: h.DB, left: left}).Restore(h.Context(), "default", task.ID) == nil {
 				return
 			}
-			h.pass()
+			h.deadRestore(task.ID)
 			h.Advance(31 * time.Second)
 			h.pass()
 		}
+	})
+}
+
+// The segment of an archive gets a new file when another archive of it is deleted.
+func TestALargeArchiveWhoseSegmentIsChanged(t *testing.T) {
+	eachNew(t, func(h *fixture) {
+		h.Options.ArchiveDir = filepath.Join(t.TempDir(), "archives")
+		ids := h.solos(2, 1)
+		h.complete(h.claim(2)...)
+		for _, id := range ids {
+			h.grow(id)
+		}
+		h.pass()
+		before := h.dump(ids[0])
+		h.Advance(31 * day)
+		h.same(h.pass().TasksPruned, 2, "pruned")
+		if a := h.archive(ids[0]); a.Segment == nil || a.Bytes < 300<<10 {
+			t.Fatalf("the archive is %+v", a.Archive)
+		}
+		db := &crashingDB{DB: h.DB, left: 3, then: func() {
+			h.OK(h.DeleteArchive(h.Context(), "default", ids[1], store.Deletion{Actor: store.Actor{Type: pawl.ActorUser, ID: "somebody"}}))
+		}}
+		h.OK(h.server(db).Restore(h.Context(), "default", ids[0]))
+		h.same(db.then == nil, true, "the other archive was deleted meanwhile")
+		h.same(h.dump(ids[0]), before, "the rows")
+	})
+}
+
+// The leaf of a creation has the digest of a payload that was replaced, which a much later event says.
+func TestALargeArchiveOfAReplacedPayload(t *testing.T) {
+	eachNew(t, func(h *fixture) {
+		create := pawl.NewTask{Type: "a", Payload: json.RawMessage(`1`),
+			Unique: &pawl.Unique{By: pawl.UniqueByKey, Key: "k", OnConflict: pawl.OnConflictReplace}}
+		id := h.Create(create).ID
+		for i := range 510 {
+			_, err := h.Service.UpdateTasks(h.Context(), []pawl.TaskUpdate{{TaskID: id, Title: new(strconv.Itoa(i))}})
+			h.OK(err)
+		}
+		create.Payload = json.RawMessage(`2`)
+		h.same(h.Create(create).ID, id, "the task whose payload is replaced")
+		h.complete(h.claim(1)...)
+		before := h.retireLarge(id)
+		h.OK(h.Restore(h.Context(), "default", id))
+		h.same(h.dump(id), before, "the rows")
+		h.sound("in the end")
 	})
 }

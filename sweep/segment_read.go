@@ -66,7 +66,7 @@ func (s *Sweeper) parts(a *Archived) ([][]byte, error) {
 	g := a.Segment
 	frames := []int{g.FrameOf(a.TaskID), len(g.Frames) - 1}
 	parts := a.Parts
-	if g.Path != "" {
+	if parts == nil && g.Path != "" {
 		f, err := s.openFile(g.Path)
 		if err != nil {
 			return nil, err

@@ -11,19 +11,19 @@ import (
 const signalBatch = 100
 
 // signals removes signals that were sent longer than RetainSignals ago and that no item waits
-// for. Those that the engine sends for budgets go sooner.
+// for. Those that the engine sends go sooner.
 func (p *pass) signals(ctx context.Context) error {
 	if p.Options.RetainSignals <= 0 {
 		return nil
 	}
-	for _, ofBudgets := range []bool{true, false} {
+	for _, names := range [][]string{ofEngine(), nil} {
 		for n := int64(1); n > 0; {
 			err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) (err error) {
 				before := ago(now, p.Options.RetainSignals)
-				if ofBudgets {
+				if names != nil {
 					before = max(before, ago(now, pawl.RetainBudgetSignals))
 				}
-				n, err = store.RemoveOldSignals(ctx, tx, before, ofBudgets, signalBatch)
+				n, err = store.RemoveOldSignals(ctx, tx, before, names, signalBatch)
 				return err
 			})
 			if err != nil {
@@ -66,9 +66,12 @@ func (p *pass) unsentSignals(ctx context.Context) error {
 	return nil
 }
 
-// countOldSignals counts the signals that were last sent before a time, and those of budgets
+// ofEngine are the names of the signals that the engine sends. What they tell can be asked for.
+func ofEngine() []string { return []string{pawl.BudgetSignal, pawl.EffectSignal} }
+
+// countOldSignals counts the signals that were last sent before a time, and those of the engine
 // before another.
-func countOldSignals(ctx context.Context, tx store.Tx, before, ofBudgets int64) (n int64, err error) {
-	_, err = store.Row(ctx, tx, []any{&n}, signalSQL["count old signals"], before, ofBudgets, pawl.BudgetSignal)
+func countOldSignals(ctx context.Context, tx store.Tx, before, ofTheEngine int64) (n int64, err error) {
+	_, err = store.Row(ctx, tx, []any{&n}, signalSQL["count old signals"], before, ofTheEngine, store.List(ofEngine()))
 	return n, err
 }

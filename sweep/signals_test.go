@@ -35,3 +35,19 @@ func TestUnsentSignalsAreRemoved(t *testing.T) {
 		}
 	})
 }
+
+// The engine sends a signal for each effect that was sent more than once: it is kept for a day, as those of budgets are.
+func TestSignalsOfEffectsGoSooner(t *testing.T) {
+	each(t, func(h *fixture) {
+		for name, left := range map[string]int64{pawl.EffectSignal: 0, "go": 1} {
+			h.exec("INSERT INTO pawl.signals (namespace, name, key, payload, sent_at, created_at) VALUES ('default', $1, 'k', 'null', $2, $2)",
+				name, h.Now().UnixMicro())
+			h.Advance(pawl.RetainBudgetSignals + time.Second)
+			preview, err := h.Preview(h.Context())
+			h.OK(err)
+			h.same(preview.Signals, 1-left, "signals that would go, of "+name)
+			h.same(h.pass().SignalsPruned, 1-left, "signals that went, of "+name)
+			h.exec("DELETE FROM pawl.signals")
+		}
+	})
+}

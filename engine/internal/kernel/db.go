@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -92,11 +93,20 @@ func (w *DB) admission(tx store.Tx) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		err := w.admits(ctx)
 		if err == nil && !fits {
-			err = w.learn(store.CheckSchema(ctx, tx, w.Dialect().Migrator))
+			err = w.fitsIn(ctx, tx)
 			fits = err == nil
 		}
 		return err
 	}
+}
+
+// fitsIn is Fits in a transaction that a caller began. What an old snapshot of its does not have is read beside it.
+func (w *DB) fitsIn(ctx context.Context, tx store.Tx) error {
+	old, err := w.Dialect().Snapshot(ctx, tx)
+	if err == nil && old {
+		return w.Fits(ctx)
+	}
+	return cmp.Or(err, w.learn(store.CheckSchema(ctx, tx, w.Dialect().Migrator)))
 }
 
 // wrote wakes the feed after a transaction that may have written and that returned err.

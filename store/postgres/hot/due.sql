@@ -10,6 +10,10 @@ timed AS MATERIALIZED (
   SELECT q.item_id
   FROM pawl.waiting q
   WHERE q.until <= (SELECT now FROM n) AND q.needs = 0 AND ($2::uuid[] IS NULL OR q.item_id = ANY($2::uuid[]))
+    AND NOT EXISTS ( -- its signal was sent, and is still waking its items
+      SELECT 1
+      FROM pawl.signals w
+      WHERE w.waking IS NOT NULL AND w.namespace = @namespace_of(q.queue_id) AND w.name = q.signal AND w.key = COALESCE(q.signal_key, ''))
   ORDER BY q.until
   LIMIT $1::int - (SELECT count(*) FROM s)
   FOR UPDATE SKIP LOCKED),

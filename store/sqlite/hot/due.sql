@@ -5,11 +5,16 @@ WHERE run_at <= $1 AND ($3 OR item_id IN @ids($4))
 ORDER BY run_at, item_id
 LIMIT $2
 
+-- Not those whose signal was sent, and is still waking its items.
 -- name: WaitingUntil
-SELECT item_id
-FROM pawl.waiting
-WHERE until <= $1 AND needs = 0 AND ($3 OR item_id IN @ids($4))
-ORDER BY until, item_id
+SELECT q.item_id
+FROM pawl.waiting q
+WHERE q.until <= $1 AND q.needs = 0 AND ($3 OR q.item_id IN @ids($4))
+  AND NOT EXISTS (
+    SELECT 1
+    FROM pawl.signals w
+    WHERE w.waking IS NOT NULL AND w.namespace = @namespace_of(q.queue_id) AND w.name = q.signal AND w.key = COALESCE(q.signal_key, ''))
+ORDER BY q.until, q.item_id
 LIMIT $2
 
 -- name: WaitingReady
