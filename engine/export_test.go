@@ -20,6 +20,7 @@ var (
 	ListKeys        = keysPage
 	ListPartsIn     = partsIn
 	ListProvenances = provenancesPage
+	NamespacesPage  = namespacesPage
 	ListWorkers     = workersPage
 	Monitored       = monitored
 )
