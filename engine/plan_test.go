@@ -306,7 +306,7 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 		return err
 	}
 	out["namespaces"] = func(ctx context.Context, tx store.Tx, _ string) error {
-		_, err := engine.NamespacesPage(ctx, tx, page)
+		_, err := engine.NamesOfNamespaces(ctx, tx, "", 100)
 		return err
 	}
 	for name, f := range map[string]pawl.FailureFilter{"all": {}, "type": {Types: []string{"type-1"}}, "state": {State: pawl.ItemFailed}} {

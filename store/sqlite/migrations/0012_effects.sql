@@ -105,7 +105,7 @@ SELECT 'evt_' || e.id AS id, e.namespace, @task_text(e.task_id) AS task_id, @ite
 FROM pawl.event_rows e;
 
 -- generated: the codes of events
-INSERT INTO moves (code, class, event, from_state, to_state, task_from, task_to)
+INSERT INTO pawl.moves (code, class, event, from_state, to_state, task_from, task_to)
 VALUES
   (152, 'item', 'effect_opened', NULL, NULL, NULL, NULL),
   (153, 'only', 'effect_opened', NULL, NULL, NULL, NULL),
