@@ -175,8 +175,37 @@ func BudgetOfSignal(key string) string {
 // BudgetSpendingFilter asks for the spending of a budget.
 type BudgetSpendingFilter struct {
 	By    string // one of SpendingGroups; "" = task
-	All   bool   // of all periods; false = of the current one
+	All   bool   // of all periods
+	Ago   int    // of one period, so many before the current one (≤ MaxPeriodsAgo); those without a reservation do not count
 	Limit int    // at most so many groups, those with the most; 0 = DefaultPage
+}
+
+// MaxPeriodsAgo bounds BudgetSpendingFilter.Ago.
+const MaxPeriodsAgo = 999_999
+
+// Period names the periods as the interfaces do: "" = the current one, all, or -1 = the last past one, -2 = the one before it.
+func (f BudgetSpendingFilter) Period() string {
+	switch {
+	case f.All:
+		return "all"
+	case f.Ago != 0:
+		return strconv.Itoa(-f.Ago)
+	}
+	return ""
+}
+
+// SetPeriod asks for the periods that Period names, or current. Another text is invalid.
+func (f *BudgetSpendingFilter) SetPeriod(period string) error {
+	ago := 0
+	if f.All = period == "all"; !f.All && period != "" && period != "current" {
+		n, err := strconv.Atoi(period)
+		if err != nil || n >= 0 || n < -MaxPeriodsAgo {
+			return Invalid("/period", "must be current, all, or -1, -2, …")
+		}
+		ago = -n
+	}
+	f.Ago = ago
+	return nil
 }
 
 // BudgetSpending is what was spent of a budget, in groups.
@@ -184,7 +213,8 @@ type BudgetSpending struct {
 	Budget string `json:"budget"`
 	Unit   string `json:"unit"`
 	By     string `json:"by"`
-	// Since is the start of the current period; nil = all periods.
+	// Since is the start of the current period, or when the first reservation of a past one was made; nil = of all periods, or
+	// not known any more.
 	Since *time.Time     `json:"since,omitempty"`
 	Spent int64          `json:"spent"` // of all groups, also of those that are not listed
 	Items []SpendingItem `json:"items"` // with the most spent first

@@ -477,12 +477,14 @@ type FailureReader interface {
 	ListFailures(ctx context.Context, f FailureFilter) (List[FailureGroup], error)
 }
 
-// StatsReader reads statistics, workers, keys and sweeps.
+// StatsReader reads statistics, workers, keys, sweeps and namespaces.
 type StatsReader interface {
 	ListWorkers(ctx context.Context, f WorkerFilter) (List[WorkerInfo], error)
 	ListKeys(ctx context.Context, f KeyFilter) (List[Key], error)
 	ListSweeps(ctx context.Context, page Page) (List[SweepStats], error)
 	Stats(ctx context.Context) (Stats, error)
+	// ListNamespaces lists the namespaces that had work, by name, whatever the caller's is.
+	ListNamespaces(ctx context.Context, page Page) (List[NamespaceInfo], error)
 }
 
 // SeriesReader reads what happened in the queues of the namespace, minute by minute.

@@ -147,7 +147,7 @@ type (
 	// SpendingQuery is a pawl.BudgetSpendingFilter as a query.
 	SpendingQuery struct {
 		By     string `query:"by" default:"task" enum:"task,model,agent,type,key,day" doc:"What the spending is grouped by. day: newest first; the others: those with the most."`
-		Period string `query:"period" enum:"current,all" doc:"current: what was spent in the current period, also without it. all: in all periods."`
+		Period string `query:"period" pattern:"^(current|all|-[1-9][0-9]{0,5})$" doc:"current: what was spent in the current period, also without it. all: in all periods. -1: in the last one before it that had a reservation, -2: in the one before that."`
 		Limit  int    `query:"limit" doc:"Groups in the answer, those with the most; 100 without it, at most 1000."`
 	}
 	// KeyScope names the scope of the key in the path.
@@ -383,16 +383,14 @@ func TypeQueryOf(f pawl.TypeFilter) TypeQuery {
 
 // Filter returns the filter that the query asks for.
 func (q SpendingQuery) Filter() pawl.BudgetSpendingFilter {
-	return pawl.BudgetSpendingFilter{By: q.By, All: q.Period == "all", Limit: q.Limit}
+	f := pawl.BudgetSpendingFilter{By: q.By, Limit: q.Limit}
+	_ = f.SetPeriod(q.Period) // the pattern lets no other text pass
+	return f
 }
 
 // SpendingQueryOf returns a filter as a query.
 func SpendingQueryOf(f pawl.BudgetSpendingFilter) SpendingQuery {
-	q := SpendingQuery{By: f.By, Limit: f.Limit}
-	if f.All {
-		q.Period = "all"
-	}
-	return q
+	return SpendingQuery{By: f.By, Period: f.Period(), Limit: f.Limit}
 }
 
 // WorkerQueryOf returns a filter as a query.

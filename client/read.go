@@ -157,6 +157,11 @@ func (c *Client) ListSweeps(ctx context.Context, page pawl.Page) (pawl.List[pawl
 	return read[pawl.List[pawl.SweepStats]](ctx, c, "list_sweeps", "", api.PagingOf(page))
 }
 
+// ListNamespaces lists namespaces; see pawl.StatsReader.
+func (c *Client) ListNamespaces(ctx context.Context, page pawl.Page) (pawl.List[pawl.NamespaceInfo], error) {
+	return read[pawl.List[pawl.NamespaceInfo]](ctx, c, "list_namespaces", "", api.PagingOf(page))
+}
+
 // SuggestLeases compares the leases of types with their attempts; see pawl.LeaseAdviser.
 func (c *Client) SuggestLeases(ctx context.Context, types ...string) ([]pawl.LeaseAdvice, error) {
 	out, err := read[pawl.List[pawl.LeaseAdvice]](ctx, c, "suggest_leases", "", api.TypesQuery{Type: types})

@@ -123,7 +123,10 @@ func (d *server) schedule(v *request) (any, error) {
 type budgetPage struct {
 	pawl.Budget
 	By       string
-	All      bool // of all periods
+	All      bool   // of all periods
+	Shown    string // the shown period or periods, "" = the current one
+	Before   string // the period before the shown one
+	Since    *time.Time
 	Names    names
 	Spending section[pawl.SpendingItem]
 	MayKeep  bool
@@ -140,14 +143,19 @@ func (d *server) budget(v *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &budgetPage{Budget: b, By: cmp.Or(v.param("by"), "task"), All: v.param("period") == "all"}
+	f := pawl.BudgetSpendingFilter{By: cmp.Or(v.param("by"), "task")}
+	if err := f.SetPeriod(v.param("period")); err != nil {
+		return nil, err
+	}
+	p := &budgetPage{Budget: b, By: f.By, All: f.All, Shown: f.Period(), Before: pawl.BudgetSpendingFilter{Ago: f.Ago + 1}.Period()}
 	p.MayKeep = v.pass.May("operator", false) == nil
 	spent := []string{"budget", "spent", "--by=" + p.By}
-	if p.All {
-		spent = append(spent, "--all")
+	if p.Shown != "" {
+		spent = append(spent, "--period="+p.Shown)
 	}
 	v.shows("/v1/budgets/"+escape(b.Name), pawlCommand("budget", "get").on(b.Name), pawlCommand(spent...).on(b.Name))
-	s, err := d.svc.BudgetSpending(v.Context(), b.Name, pawl.BudgetSpendingFilter{By: p.By, All: p.All})
+	s, err := d.svc.BudgetSpending(v.Context(), b.Name, f)
+	p.Since = s.Since
 	p.Spending = sectionOf(pawl.List[pawl.SpendingItem]{Items: s.Items}, err)
 	if p.By == "task" {
 		p.Names = d.tasksNamed(v.Context(), distinct(s.Items, func(i pawl.SpendingItem) string { return i.Name }))

@@ -10,7 +10,6 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
-	"github.com/wI2L/jsondiff"
 )
 
 // checkApplied checks the result of an apply item: {"result": …, "diff": {…}} or null.
@@ -51,12 +50,13 @@ func (r *typeRules) ApplyAttempts() int {
 // between the two, and the count of each operation. Numbers are compared as written.
 func completeDiff(diff pawl.Diff) pawl.Diff {
 	if diff.Operations == nil && diff.Before != nil && diff.After != nil {
-		patch, err := jsondiff.CompareJSON(diff.Before, diff.After, jsondiff.UnmarshalFunc(decodeExact))
-		if err != nil {
+		var before, after any
+		if decodeExact(diff.Before, &before) != nil || decodeExact(diff.After, &after) != nil {
 			return diff // not JSON, from a hook: it is stored unchanged
 		}
-		if diff.Operations = json.RawMessage("[]"); len(patch) > 0 {
-			diff.Operations = json.RawMessage(rules.Encode(patch))
+		diff.Operations = json.RawMessage("[]")
+		if ops := operations("", before, after); len(ops) > 0 {
+			diff.Operations = json.RawMessage(rules.Encode(ops))
 		}
 	}
 	var ops []struct{ Op string }

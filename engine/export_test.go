@@ -17,11 +17,12 @@ import (
 
 // The reads whose plans are examined.
 var (
-	ListKeys        = keysPage
-	ListPartsIn     = partsIn
-	ListProvenances = provenancesPage
-	ListWorkers     = workersPage
-	Monitored       = monitored
+	ListKeys          = keysPage
+	ListPartsIn       = partsIn
+	ListProvenances   = provenancesPage
+	NamesOfNamespaces = namespaces
+	ListWorkers       = workersPage
+	Monitored         = monitored
 )
 
 // Hears reports whether this process gets notices of other processes. It begins to

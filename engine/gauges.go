@@ -14,15 +14,6 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// Namespaces lists the namespaces that had work, in order, at most limit. An operator of all namespaces chooses from them.
-func (e *Engine) Namespaces(ctx context.Context, limit int) (out []string, err error) {
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		out, err = namespaces(ctx, tx, limit)
-		return err
-	})
-	return out, err
-}
-
 // Gauges counts the items of all namespaces that have not ended, by type and state. It
 // also returns the age of the oldest item of each type and state, the live workers, the budgets,
 // and how far the feed and each relay are behind. The counts are those of the totals, as for

@@ -3,7 +3,6 @@ package engine_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +21,7 @@ func tablesWithRows(t *testing.T, p *pawltest.Pawl) (out []string) {
 	for _, name := range need[[]string](t)(pgx.CollectRows(rows, pgx.RowTo[string])) {
 		var some bool
 		ok(t, conn.QueryRow(t.Context(), fmt.Sprintf("SELECT EXISTS (SELECT FROM %s.%s)", p.Schema, name)).Scan(&some))
-		if some && !strings.HasPrefix(name, "goose") {
+		if some {
 			out = append(out, name)
 		}
 	}

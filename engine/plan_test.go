@@ -275,7 +275,7 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 		}
 	}
 	for name, f := range map[string]pawl.MessageFilter{"all": {}, "thread": {Thread: "chat-1"}, "task": {TaskID: tasks[0]},
-		"item": {ItemID: items[0]}, "status": {Statuses: []pawl.MessageState{"complete"}}} {
+		"item": {ItemID: items[0]}, "status": {Statuses: []pawl.MessageState{"complete"}}, "stalled": {Stalled: true}} {
 		f.Limit = page.Limit
 		out["messages "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
 			_, err := store.ListMessages(ctx, tx, ns, f)
@@ -304,6 +304,17 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 	out["workers"] = func(ctx context.Context, tx store.Tx, ns string) error {
 		_, err := engine.ListWorkers(ctx, tx, ns, pawl.WorkerFilter{Page: page})
 		return err
+	}
+	out["namespaces"] = func(ctx context.Context, tx store.Tx, _ string) error {
+		_, err := engine.NamesOfNamespaces(ctx, tx, "", 100)
+		return err
+	}
+	for name, f := range map[string]pawl.FailureFilter{"all": {}, "type": {Types: []string{"type-1"}}, "state": {State: pawl.ItemFailed}} {
+		f.Limit = page.Limit
+		out["failures "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
+			_, err := store.ListFailures(ctx, tx, ns, f)
+			return err
+		}
 	}
 	out["archives"] = func(ctx context.Context, tx store.Tx, ns string) error {
 		_, err := sweep.ListArchives(ctx, tx, ns, "", 100)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
@@ -79,10 +80,43 @@ func TestATaskInAnApplicationsFile(t *testing.T) {
 	}
 }
 
+// Tasks of an application's file are archived beside it, and restored into it.
+func TestArchivesOfAnApplicationsFile(t *testing.T) {
+	ctx, o := asOperator(t.Context()), pawl.DefaultSweepOptions()
+	o.RetainTasks = time.Microsecond
+	url, db := shop(t)
+	e := need[*engine.Engine](t)(engine.OpenWith(ctx, url, engine.Options{Sweep: &o}))
+	t.Cleanup(func() { _ = e.Close() })
+	need[sql.Result](t)(db.Exec("INSERT INTO tasks VALUES (1, 'mine')"))
+	ids := endedTasks(t, &pawltest.Pawl{Engine: e}, 3)
+	for pruned := int64(0); pruned < 3; {
+		pruned += need[pawl.SweepStats](t)(e.Sweep(ctx)).TasksPruned
+	}
+	if n := count(t, db, "pawl_v_tasks"); n != 0 {
+		t.Errorf("%d tasks are left", n)
+	}
+	file, _, _ := strings.Cut(strings.TrimPrefix(url, "sqlite:"), "?")
+	if files := need[[]string](t)(filepath.Glob(filepath.Join(file+".archives", "*", "*"))); len(files) == 0 {
+		t.Error("no archive is beside the file")
+	}
+	for _, id := range ids {
+		need[pawl.Task](t)(e.RestoreArchive(ctx, id))
+	}
+	for from, want := range map[string]int{"pawl_v_tasks": 3, "tasks": 1} {
+		if n := count(t, db, from); n != want {
+			t.Errorf("%d rows of %s, want %d", n, from, want)
+		}
+	}
+	if breaches, err := e.Check(ctx); err != nil || len(breaches) > 0 {
+		t.Error(breaches, err)
+	}
+}
+
 // A move between an application's file and a database of Pawl's alone copies Pawl's rows.
 func TestMovesOfAnApplicationsFile(t *testing.T) {
 	t.Parallel()
-	for _, way := range [][2]pawltest.Database{{pawltest.Prefixed, pawltest.SQLite}, {pawltest.SQLite, pawltest.Prefixed}} {
+	for _, way := range [][2]pawltest.Database{{pawltest.Prefixed, pawltest.SQLite}, {pawltest.SQLite, pawltest.Prefixed},
+		{pawltest.Prefixed, pawltest.Postgres}, {pawltest.Postgres, pawltest.Prefixed}} {
 		for _, namespace := range []string{"", pawl.DefaultNamespace} {
 			t.Run(string(way[0])+" to "+string(way[1])+" "+namespace, func(t *testing.T) {
 				t.Parallel()

@@ -371,7 +371,8 @@ var acting = map[string]bool{
 	"GetQueue": false, "ListQueues": false, "GetBudget": false, "ListBudgets": false, "BudgetSpending": false,
 	"GetEffect": false, "ListEffects": false, "GetSchedule": false, "ListSchedules": false, "ListFirings": false, "GetItem": false,
 	"ListItems": false, "Why": false, "ListEvents": false, "FollowEvents": false, "ListCheckpoints": false, "ListParts": false,
-	"ListProvenance": false, "CountCheckpoints": false, "ListWorkers": false, "ListKeys": false, "ListSweeps": false, "Stats": false,
+	"ListProvenance": false, "CountCheckpoints": false, "ListWorkers": false, "ListKeys": false, "ListNamespaces": false,
+	"ListSweeps": false, "Stats": false,
 	"Series": false, "SuggestLeases": false, "ListFailures": false, "GetMessage": false, "ListMessages": false, "FollowMessage": false,
 	"CheckToken": false, "LogCheckpoint": false, "ProveTask": false, "ProveLog": false, "OpenBlob": false,
 }

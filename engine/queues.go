@@ -62,11 +62,6 @@ func typesOfQueues(ctx context.Context, tx store.Tx, namespace, first string, li
 	return store.Strings(ctx, tx, namesSQL["types of queues"], namespace, first, limit)
 }
 
-// namespaces returns those that had work, in order, at most limit.
-func namespaces(ctx context.Context, tx store.Tx, limit int) ([]string, error) {
-	return store.Strings(ctx, tx, namesSQL["namespaces"], limit)
-}
-
 // listQueues reads the queues of a namespace, with what is in them at the time now, in order
 // of type.
 func listQueues(ctx context.Context, tx store.Tx, namespace string, page pawl.Page, now int64) (pawl.List[pawl.Queue], error) {

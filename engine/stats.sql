@@ -22,6 +22,11 @@ UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), @state_name(state)
 UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), 'expired', COUNT(*), @least(item_id) FROM pawl.leases WHERE lease_expires_at <= $1 GROUP BY queue_id
 UNION ALL SELECT @namespace_of(queue_id), @type_of(queue_id), @state_name(state), COUNT(*), @least(item_id) FROM pawl.parked_items GROUP BY queue_id, state
 
+-- name: count live
+SELECT COUNT(*)
+FROM pawl.workers
+WHERE namespace = $1 AND last_seen_at >= $2
+
 -- name: live types
 SELECT namespace, COALESCE(types, '')
 FROM pawl.workers

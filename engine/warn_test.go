@@ -1,12 +1,14 @@
 package engine_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
 )
 
 // Work that stands still is a warning, with a command that helps; a database whose work goes on
@@ -57,6 +59,42 @@ func TestWarningsOfWork(t *testing.T) {
 				t.Errorf("%s: command %q, want %q", code, got[code], command)
 			}
 		}
+	})
+}
+
+// A pause that was perhaps forgotten is a warning: a day old, with queued work. Doctor reports no breach.
+func TestALongPauseIsAWarning(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		svc := p.Engine
+		paused := func(want ...string) {
+			t.Helper()
+			var got []string
+			for _, w := range need[[]store.Warning](t)(svc.Warnings(t.Context())) {
+				if w.Code == "long_pause" {
+					got = append(got, w.Command)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("commands %q, want %q", got, want)
+			}
+		}
+		other := pawl.As(t.Context(), pawl.Caller{Namespace: "other"})
+		need[pawl.Task](t)(pawl.Create(t.Context(), svc, pawl.NewTask{Type: "has work"}))
+		need[pawl.Task](t)(pawl.Create(other, svc, pawl.NewTask{Type: "a"}))
+		for _, typ := range []string{"has work", "empty"} {
+			need[pawl.Queue](t)(svc.PauseQueue(t.Context(), typ))
+		}
+		if err := svc.PauseNamespace(other); err != nil {
+			t.Fatal(err)
+		}
+		p.Advance(23 * time.Hour)
+		paused()
+		p.Advance(2 * time.Hour)
+		paused("pawl queue resume 'has work'", "pawl queue resume --namespace other --all")
+		if err := svc.ResumeNamespace(other); err != nil {
+			t.Fatal(err)
+		}
+		paused("pawl queue resume 'has work'")
 	})
 }
 

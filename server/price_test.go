@@ -53,7 +53,8 @@ var kinds = map[string]string{
 	"webhook": "receive_webhook",
 	"read": "list_tasks get_task task_result task_items task_events task_provenance task_checkpoints count_checkpoints list_messages " +
 		"get_message item_messages list_items get_item why_item resume_item item_parts item_events item_provenance list_events " +
-		"list_checkpoints list_failures list_workers stats series suggest_leases log_checkpoint log_task log_consistency list_sweeps " +
+		"list_checkpoints list_failures list_workers list_namespaces " +
+		"stats series suggest_leases log_checkpoint log_task log_consistency list_sweeps " +
 		"prunable list_archives list_relays list_queues get_queue list_budgets get_budget budget_spending list_schedules get_schedule " +
 		"list_effects get_effect effect_receipt " +
 		"schedule_firings list_types get_type check_token list_keys get_key plain_task plain_task_events metrics",

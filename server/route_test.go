@@ -50,7 +50,8 @@ func TestEveryRouteAnswers(t *testing.T) {
 	h.keysAnswer(call, results)
 	h.signalsAnswer(call, results)
 
-	for _, name := range []string{"list_tasks", "list_items", "list_events", "list_checkpoints", "list_workers", "list_sweeps",
+	for _, name := range []string{"list_tasks", "list_items", "list_events", "list_checkpoints", "list_workers", "list_namespaces",
+		"list_sweeps",
 		"list_archives", "list_relays", "list_queues", "list_budgets", "list_schedules", "list_keys", "list_failures"} {
 		if r := call(name, "", ""); r.json["items"] == nil {
 			t.Errorf("%s has no items: %s", name, r.text)

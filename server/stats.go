@@ -29,6 +29,9 @@ func (s *server) statsRoutes() {
 		stats, err := s.svc.Stats(ctx)
 		return reply(access.Of(ctx).Own(stats), err)
 	})
+	add(s, "list_namespaces", func(ctx context.Context, in *api.Paging) (*answer[pawl.List[pawl.NamespaceInfo]], error) {
+		return page(s.svc.ListNamespaces(ctx, in.Page()))
+	})
 	add(s, "series", func(ctx context.Context, in *api.SeriesQuery) (*answer[pawl.List[pawl.QueueSeries]], error) {
 		series, err := s.svc.Series(ctx, in.Query())
 		return page(pawl.List[pawl.QueueSeries]{Items: series}, err)
@@ -67,13 +70,13 @@ func (s *server) statsRoutes() {
 	change(s, "forget_relay", func(ctx context.Context, svc pawl.Service, in *member) (*nothing, error) {
 		return &nothing{}, svc.ForgetRelay(ctx, in.ID)
 	})
-	add(s, "list_archives", func(ctx context.Context, in *api.Paging) (*answer[pawl.List[pawl.Archive]], error) {
-		return page(s.svc.ListArchives(ctx, in.Page()))
-	})
 	s.archiveRoutes()
 }
 
 func (s *server) archiveRoutes() {
+	add(s, "list_archives", func(ctx context.Context, in *api.Paging) (*answer[pawl.List[pawl.Archive]], error) {
+		return page(s.svc.ListArchives(ctx, in.Page()))
+	})
 	change(s, "restore_archive", func(ctx context.Context, svc pawl.Service, in *emptyOn) (*answer[pawl.Task], error) {
 		return reply(svc.RestoreArchive(ctx, in.ID))
 	})

@@ -30,8 +30,7 @@ type MigrationDB interface {
 // Script is a migration to run.
 type Script struct {
 	Migration
-	SQL    string // the whole of it: the transaction, with its record
-	Record string // the statement that records it in the table of migrations
+	SQL string // the whole of it: the transaction, with its record
 }
 
 // NewMigrator runs the files NNNN_the_words.sql of fsys and records them in table (id,
@@ -174,7 +173,7 @@ func (m *migrator) missing(all []Migration) ([]Script, error) {
 	for _, x := range all {
 		switch {
 		case x.ExecutedAt == 0:
-			scripts = append(scripts, Script{Migration: x, SQL: m.script(x), Record: m.insert(x)})
+			scripts = append(scripts, Script{Migration: x, SQL: m.script(x)})
 		case len(scripts) > 0:
 			return nil, fmt.Errorf("store: migration %d is applied, %d before it is not", x.ID, scripts[0].ID)
 		}
@@ -268,23 +267,16 @@ func (m *migrator) SQL(from int64) (string, error) {
 	return b.String(), nil
 }
 
-// script returns a migration's text and the statement that records it, in a transaction if
-// the migration can run in one.
+// script returns a migration's text and the statement that records it, in a transaction.
 func (m *migrator) script(x Migration) string {
 	var b strings.Builder
-	alone := strings.Contains(m.texts[x.ID], "-- +goose NO TRANSACTION")
-	if !alone {
-		b.WriteString("BEGIN;\n")
-	}
+	b.WriteString("BEGIN;\n")
 	for line := range strings.Lines(m.texts[x.ID]) {
-		if !strings.HasPrefix(line, "-- +goose") {
+		if !strings.HasPrefix(line, "-- +goose") { // marks for the program that ran the scripts before
 			b.WriteString(line)
 		}
 	}
-	fmt.Fprintf(&b, "%s;\n", m.insert(x))
-	if !alone {
-		b.WriteString("COMMIT;\n")
-	}
+	fmt.Fprintf(&b, "%s;\nCOMMIT;\n", m.insert(x))
 	return b.String()
 }
 

@@ -363,6 +363,30 @@ func (t totals) states(namespace string) (items map[pawl.ItemState]int64, tasks 
 	return items, tasks, events
 }
 
+// OpenTasks adds up the totals: how many tasks of each namespace have neither ended nor failed.
+func (t totals) OpenTasks() map[string]int64 {
+	out := map[string]int64{}
+	for k, n := range t {
+		m, _ := moveOf(k.move)
+		from, to := m.TaskFrom, m.TaskTo
+		if m.Class == MoveOfTask {
+			from, to = m.From, m.To
+		}
+		if isOpen(from) {
+			out[k.Namespace] -= n
+		}
+		if isOpen(to) {
+			out[k.Namespace] += n
+		}
+	}
+	return out
+}
+
+func isOpen(state string) bool {
+	s := pawl.TaskState(state).Status()
+	return s == pawl.StatusPending || s == pawl.StatusInProgress
+}
+
 // ofQueues adds up the totals: how many items are in each state, by queue.
 func (t totals) OfQueues() map[QueueName]map[string]int64 {
 	out := map[QueueName]map[string]int64{}

@@ -27,7 +27,7 @@ func Warnings(ctx context.Context, db DB, more []Look) ([]Warning, error) {
 		if err != nil {
 			return err
 		}
-		for _, look := range slices.Concat([]Look{overLimits, noSweep, noWorkers, noHook}, more,
+		for _, look := range slices.Concat([]Look{overLimits, noSweep, noWorkers, longPauses, noHook}, more,
 			[]Look{shortLeases, sequencerBehind, pendingConsequences}) {
 			found, err := look(ctx, tx, now)
 			if err != nil {

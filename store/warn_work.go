@@ -14,6 +14,7 @@ var warnSQL = Texts(sqlFiles, "warn.sql")
 const (
 	sweepLate     = time.Minute
 	sequencerLate = time.Minute
+	pauseLong     = 24 * time.Hour
 )
 
 // WarnedTypes is how many types or schedules one kind of warning names at most.
@@ -74,6 +75,25 @@ func noWorkers(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
 		}
 	}
 	return out, nil
+}
+
+// longPauses warns of queued work of pauses that may have been forgotten.
+func longPauses(ctx context.Context, tx Tx, now int64) (out []Warning, err error) {
+	err = EachRow(ctx, tx, func(rows Rows) error {
+		var q QueueName
+		var at int64
+		if err := rows.Scan(&q.Namespace, &q.Type, &at); err != nil {
+			return err
+		}
+		what, arg := "type "+q.Type+" of ", q.Type
+		if q.Type == "" {
+			what, arg = "", "--all"
+		}
+		out = append(out, warning("long_pause", fmt.Sprintf("%snamespace %s has been paused for %s, and has queued work", what, q.Namespace,
+			ago(now, at)), shellwords.Line(q.Namespace, "queue resume", arg)))
+		return nil
+	}, warnSQL["long pauses"], now-pauseLong.Microseconds(), WarnedTypes)
+	return out, err
 }
 
 // shortLeases warns of types whose leases are shorter than nearly all of their attempts take.

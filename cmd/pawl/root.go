@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-work/pawl/cmd/pawl/internal/item"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/key"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/message"
+	"github.com/pawl-work/pawl/cmd/pawl/internal/namespace"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/queue"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/relay"
 	"github.com/pawl-work/pawl/cmd/pawl/internal/schedule"
@@ -53,7 +54,7 @@ func root(a *cli.App) *cobra.Command {
 		signal.Command(a),
 		idempotency.Command(a),
 		key.Command(a),
-		tasktype.Command(a),
+		tasktype.Command(a), namespace.Command(a),
 		worker.Command(a),
 		serve.Command(a),
 		serve.MCPCommand(a),

@@ -83,6 +83,7 @@ func release(out, python string, platforms []string, quick bool) error {
 	var all []*built
 	var files []file
 	for _, p := range platforms {
+		step("the program for " + p)
 		b, err := build(p, at, quick)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p, err)
@@ -108,6 +109,9 @@ func release(out, python string, platforms []string, quick bool) error {
 	}
 	return os.WriteFile(filepath.Join(out, "SHA256SUMS"), sums.Bytes(), 0o644)
 }
+
+// step says on stderr what is made now: most steps take long.
+func step(what string) { fmt.Fprintln(os.Stderr, "making", what) }
 
 // build builds the program for a platform and packs it with its README and changelog.
 func build(platform string, at time.Time, quick bool) (*built, error) {

@@ -13,6 +13,7 @@ import (
 // packages writes what registries get besides the archives: wheels for Python with the program
 // inside, packages for npm, an image and a Helm chart. python is the Python that builds the wheel.
 func packages(out, python string, all []*built, at time.Time) ([]file, error) {
+	step("wheels for Python")
 	plain, err := plainWheel(python)
 	if err != nil {
 		return nil, err
@@ -25,6 +26,7 @@ func packages(out, python string, all []*built, at time.Time) ([]file, error) {
 		}
 		made = append(made, file{name, 0o644, data})
 	}
+	step("packages for npm")
 	if plain, err = plainNPM(); err != nil {
 		return nil, err
 	}
@@ -36,6 +38,7 @@ func packages(out, python string, all []*built, at time.Time) ([]file, error) {
 	for _, p := range programs {
 		made = append(made, file{"npm/" + p.name, 0o644, p.data})
 	}
+	step("the image and the chart")
 	data, err := image(all, at)
 	if err != nil {
 		return nil, err

@@ -27,4 +27,27 @@ var budgetEnds = noun{"budgets after an end", []promise{
 		w.same(w.spending("agent", false), "8 bob=8/1", "by agent")
 		w.same(w.spending("model", false), "8 m-2=8/1", "by model")
 	}},
+	{"what was spent in a past period is told alone", func(w *fixture) {
+		w.putBudget(pawl.NewBudget{Limit: 100, Period: "day"})
+		w.oneItem()
+		l := w.claims(pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: pawl.MaxLeaseSeconds})[0]
+		began := w.now()
+		w.settle(l, w.reserve(l, 60, "1").Reservation, 50)
+		w.advance(began.Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(began))
+		w.settle(l, w.reserve(l, 60, "2").Reservation, 7)
+		spent := func(f pawl.BudgetSpendingFilter) pawl.BudgetSpending {
+			s, err := w.svc.BudgetSpending(w.ctx, "b", f)
+			w.ok(err, "spending")
+			return s
+		}
+		for _, by := range pawl.SpendingGroups {
+			past := spent(pawl.BudgetSpendingFilter{By: by, Ago: 1})
+			w.same([]any{past.Spent, len(past.Items), past.Items[0].Spent}, []any{int64(50), 1, int64(50)}, by)
+			w.timeIs(past.Since, began, "since")
+		}
+		w.same([]int64{spent(pawl.BudgetSpendingFilter{}).Spent, spent(pawl.BudgetSpendingFilter{All: true}).Spent,
+			spent(pawl.BudgetSpendingFilter{Ago: 2}).Spent}, []int64{7, 57, 0}, "the current, all and an earlier period")
+		_, err := w.svc.BudgetSpending(w.ctx, "b", pawl.BudgetSpendingFilter{Ago: pawl.MaxPeriodsAgo + 1})
+		w.invalid(err, "/period")
+	}},
 }}

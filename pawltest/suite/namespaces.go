@@ -87,5 +87,25 @@ var namespaces = noun{"namespaces", []promise{
 		w.advance(300 * time.Second)
 		w.same(w.sweep().ExpiredFound, int64(2), "expired")
 		w.same([]int{a.claim("w2").Attempt, b.claim("w2").Attempt}, []int{2, 2}, "attempts")
+	}}, {"those that had work are listed, with their open tasks and live workers", func(w *fixture) {
+		a, b := w.in("a"), w.in("b")
+		a.oneItem()
+		a.complete(a.claim("gone"), `1`)
+		b.manyItems(3)
+		b.claim("gone")
+		b.failPermanently(b.claim("gone"), "no")
+		_, err := w.svc.ListWorkers(w.ctx, pawl.WorkerFilter{}) // writes who called
+		w.ok(err, "list workers")
+		w.advance(pawl.WorkerLive + time.Second)
+		b.oneItem()
+		w.ok(b.svc.RegisterWorker(b.ctx, pawl.WorkerInfo{WorkerID: "live"}), "register")
+		all, err := w.svc.ListNamespaces(w.ctx, pawl.Page{})
+		w.ok(err, "list namespaces")
+		w.same(all.Items, []pawl.NamespaceInfo{{Namespace: "a"}, {Namespace: "b", OpenTasks: 2, Workers: 1}}, "namespaces")
+		page, err := w.svc.ListNamespaces(w.ctx, pawl.Page{Limit: 1})
+		w.ok(err, "the first page")
+		rest, err := w.svc.ListNamespaces(w.ctx, pawl.Page{Cursor: page.Next})
+		w.ok(err, "the next page")
+		w.same([][]pawl.NamespaceInfo{page.Items, rest.Items}, [][]pawl.NamespaceInfo{all.Items[:1], all.Items[1:]}, "pages")
 	}},
 }}

@@ -206,7 +206,7 @@ func (d *db) Close() error {
 
 func (d *db) migrator(schema string) store.Migrator {
 	files, table := scripts(schema)
-	return classified{store.NewMigrator(migrationDB{d, files, schema, table}, files, table)}
+	return classified{store.NewMigrator(migrationDB{d, schema, table}, files, table)}
 }
 
 // scripts returns the migrations of a schema and the name of its table of migrations.

@@ -160,14 +160,14 @@ SELECT COALESCE(@task_text(x.task_id), ''), x.charged, x.reservations
 FROM (
   SELECT r.task_id, CAST(SUM(r.charged) AS bigint) AS charged, CAST(SUM(r.reservations) AS bigint) AS reservations
   FROM (
-    SELECT task_id, charged, 1 AS reservations FROM pawl.budget_reservations WHERE budget_id = $1 AND period_number >= $2 AND state <> 0
+    SELECT task_id, charged, 1 AS reservations FROM pawl.budget_reservations WHERE budget_id = $1 AND period_number BETWEEN $2 AND $3 AND state <> 0
     UNION ALL
-    SELECT NULL, charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number >= $2
+    SELECT NULL, charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number BETWEEN $2 AND $3
   ) r
   GROUP BY r.task_id
 ) x
 ORDER BY x.charged DESC, x.task_id
-LIMIT $3
+LIMIT $4
 
 -- What a task reserved and spent, of each budget; $3 at most.
 -- name: spending of task
@@ -182,24 +182,24 @@ LIMIT $3
 -- name: spending by model
 SELECT r.model, CAST(SUM(r.charged) AS bigint) AS charged, CAST(SUM(r.reservations) AS bigint)
 FROM (
-  SELECT COALESCE(model, '') AS model, charged, 1 AS reservations FROM pawl.budget_reservations WHERE budget_id = $1 AND period_number >= $2 AND state <> 0
+  SELECT COALESCE(model, '') AS model, charged, 1 AS reservations FROM pawl.budget_reservations WHERE budget_id = $1 AND period_number BETWEEN $2 AND $3 AND state <> 0
   UNION ALL
-  SELECT model, charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number >= $2
+  SELECT model, charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number BETWEEN $2 AND $3
 ) r
 GROUP BY r.model
 ORDER BY charged DESC, r.model
-LIMIT $3
+LIMIT $4
 
 -- name: spending by agent
 SELECT r.agent, CAST(SUM(r.charged) AS bigint) AS charged, CAST(SUM(r.reservations) AS bigint)
 FROM (
-  SELECT COALESCE(agent, '') AS agent, charged, 1 AS reservations FROM pawl.budget_reservations WHERE budget_id = $1 AND period_number >= $2 AND state <> 0
+  SELECT COALESCE(agent, '') AS agent, charged, 1 AS reservations FROM pawl.budget_reservations WHERE budget_id = $1 AND period_number BETWEEN $2 AND $3 AND state <> 0
   UNION ALL
-  SELECT agent, charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number >= $2
+  SELECT agent, charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number BETWEEN $2 AND $3
 ) r
 GROUP BY r.agent
 ORDER BY charged DESC, r.agent
-LIMIT $3
+LIMIT $4
 
 -- The type of the task that spent it.
 -- name: spending by type
@@ -207,46 +207,52 @@ SELECT r.type, CAST(SUM(r.charged) AS bigint) AS charged, CAST(SUM(r.reservation
 FROM (
   SELECT COALESCE((SELECT t.type FROM pawl.tasks t WHERE t.id = b.task_id), '') AS type, b.charged, 1 AS reservations
   FROM pawl.budget_reservations b
-  WHERE b.budget_id = $1 AND b.period_number >= $2 AND b.state <> 0
+  WHERE b.budget_id = $1 AND b.period_number BETWEEN $2 AND $3 AND b.state <> 0
   UNION ALL
-  SELECT '', charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number >= $2
+  SELECT '', charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number BETWEEN $2 AND $3
 ) r
 GROUP BY r.type
 ORDER BY charged DESC, r.type
-LIMIT $3
+LIMIT $4
 
 -- name: spending by key
 SELECT r.key, CAST(SUM(r.charged) AS bigint) AS charged, CAST(SUM(r.reservations) AS bigint)
 FROM (
-  SELECT key, charged, 1 AS reservations FROM pawl.budget_reservations WHERE budget_id = $1 AND period_number >= $2 AND state <> 0
+  SELECT key, charged, 1 AS reservations FROM pawl.budget_reservations WHERE budget_id = $1 AND period_number BETWEEN $2 AND $3 AND state <> 0
   UNION ALL
-  SELECT '', charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number >= $2
+  SELECT '', charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number BETWEEN $2 AND $3
 ) r
 GROUP BY r.key
 ORDER BY charged DESC, r.key
-LIMIT $3
+LIMIT $4
 
--- By the number of the day since 1970, the newest first; $4 is the length of a day.
+-- By the number of the day since 1970, the newest first; $5 is the length of a day.
 -- name: spending by day
 SELECT CASE WHEN r.day < 0 THEN '' ELSE CAST(r.day AS text) END, CAST(SUM(r.charged) AS bigint), CAST(SUM(r.reservations) AS bigint)
 FROM (
-  SELECT ended_at / $4 AS day, charged, 1 AS reservations
+  SELECT ended_at / $5 AS day, charged, 1 AS reservations
   FROM pawl.budget_reservations
-  WHERE budget_id = $1 AND period_number >= $2 AND state <> 0
+  WHERE budget_id = $1 AND period_number BETWEEN $2 AND $3 AND state <> 0
   UNION ALL
-  SELECT -1, charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number >= $2
+  SELECT -1, charged, reservations FROM pawl.budget_totals WHERE budget_id = $1 AND period_number BETWEEN $2 AND $3
 ) r
 GROUP BY r.day
 ORDER BY r.day DESC
-LIMIT $3
+LIMIT $4
 
 -- name: spent
 SELECT CAST(COALESCE(SUM(r.charged), 0) AS bigint)
 FROM (
-  SELECT charged FROM pawl.budget_reservations WHERE budget_id = $1 AND period_number >= $2 AND state <> 0
+  SELECT charged FROM pawl.budget_reservations WHERE budget_id = $1 AND period_number BETWEEN $2 AND $3 AND state <> 0
   UNION ALL
-  SELECT charged FROM pawl.budget_totals WHERE budget_id = $1 AND period_number >= $2
+  SELECT charged FROM pawl.budget_totals WHERE budget_id = $1 AND period_number BETWEEN $2 AND $3
 ) r
+
+-- When the first reservation of a period was made, as far as it is known.
+-- name: first of period
+SELECT MIN(created_at)
+FROM pawl.budget_reservations
+WHERE budget_id = $1 AND period_number = $2
 
 -- Reservations that ended before $1, of items that have no work left.
 -- name: old reservations

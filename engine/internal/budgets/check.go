@@ -96,5 +96,9 @@ func checkSpending(name string, q *pawl.BudgetSpendingFilter) error {
 		q.Limit = pawl.DefaultPage
 	}
 	f.Number("/limit", q.Limit, 1, pawl.MaxPage)
+	f.Number("/period", q.Ago, 0, pawl.MaxPeriodsAgo)
+	if q.All && q.Ago > 0 {
+		f.Add("/period", "is of all periods, or of one")
+	}
 	return f.Err("spending")
 }

@@ -23,17 +23,22 @@ func spendingOf(ctx context.Context, tx store.Tx, namespace, name string, q pawl
 		return pawl.BudgetSpending{}, err
 	}
 	out := pawl.BudgetSpending{Budget: b.Name, Unit: b.Unit, By: q.By, Items: []pawl.SpendingItem{}}
-	from := b.PeriodNumber
-	if q.All {
-		from = 0
-	} else {
-		since := store.Stamp(b.Start)
-		out.Since = &since
+	since, from := &b.Start, b.PeriodNumber-int64(q.Ago)
+	to := from
+	switch {
+	case q.All:
+		since, from, to = nil, 0, b.PeriodNumber
+	case q.Ago > 0:
+		since = nil
+		if _, err := store.Row(ctx, tx, []any{&since}, texts["first of period"], b.ID, from); err != nil {
+			return out, err
+		}
 	}
-	if _, err := store.Row(ctx, tx, []any{&out.Spent}, texts["spent"], b.ID, from); err != nil {
+	out.Since = store.StampOf(since)
+	if _, err := store.Row(ctx, tx, []any{&out.Spent}, texts["spent"], b.ID, from, to); err != nil {
 		return out, err
 	}
-	args := []any{b.ID, from, q.Limit}
+	args := []any{b.ID, from, to, q.Limit}
 	if q.By == "day" {
 		args = append(args, day.Microseconds())
 	}

@@ -123,7 +123,13 @@ func budgetDelete(a *cli.App) *cobra.Command {
 
 func budgetSpent(a *cli.App) *cobra.Command {
 	var f pawl.BudgetSpendingFilter
+	var period string
+	var all bool
 	spent := func(ctx context.Context, s pawl.BudgetReader, args []string) error {
+		if err := f.SetPeriod(period); err != nil {
+			return err
+		}
+		f.All = f.All || all
 		out, err := s.BudgetSpending(ctx, args[0], f)
 		if err != nil {
 			return err
@@ -143,7 +149,9 @@ func budgetSpent(a *cli.App) *cobra.Command {
 	}
 	cmd := a.Verb("spent NAME", "Print what was spent of a budget in its period", cobra.ExactArgs(1), cli.With(a, spent))
 	cmd.Flags().StringVar(&f.By, "by", "task", "task, model, agent, type, key (of the reservation) or day")
-	cmd.Flags().BoolVar(&f.All, "all", false, "of all periods")
+	cmd.Flags().BoolVar(&all, "all", false, "of all periods")
+	cmd.Flags().StringVar(&period, "period", "current",
+		"current, or a past one alone: -1 is the last one before that had a reservation, -2 the one before it")
 	cmd.Flags().IntVar(&f.Limit, "limit", 0, "groups to print, those with the most, of days the newest (default 100)")
 	return cmd
 }

@@ -136,9 +136,9 @@ func (f *frame) leaseLines() []line {
 		if l.Progress > 0 || l.Stage != "" {
 			done = strings.TrimSpace(fmt.Sprintf("%d %% %s", l.Progress, l.Stage))
 		}
-		rows[i] = []string{l.ItemID, l.Type, l.WorkerID, number(int64(l.Attempt)), span(l.HeldSeconds), ends, done}
+		rows[i] = []string{l.Title, l.Type, l.WorkerID, number(int64(l.Attempt)), span(l.HeldSeconds), ends, done, l.ItemID}
 	}
-	out := table([]string{"ITEM", "TYPE", "HOLDER", ">ATTEMPT", ">HELD", ">LEASE ENDS IN", "PROGRESS"}, rows, tones)
+	out := table([]string{"TITLE", "TYPE", "HOLDER", ">ATTEMPT", ">HELD", ">LEASE ENDS IN", "PROGRESS", "ITEM"}, rows, tones)
 	if n := int64(len(f.Leased)); f.Totals.Leased > n {
 		out = append(out, line{fmt.Sprintf("%d more are leased", f.Totals.Leased-n), plain})
 	}

@@ -23,6 +23,7 @@ type source interface {
 	pawl.ItemReader
 	pawl.Explainer
 	pawl.FailureReader
+	ListTasks(ctx context.Context, f pawl.TaskFilter) (pawl.List[pawl.Task], error)
 	ListWorkers(ctx context.Context, f pawl.WorkerFilter) (pawl.List[pawl.WorkerInfo], error)
 	ListRelays(ctx context.Context) (pawl.List[pawl.Relay], error)
 	Stats(ctx context.Context) (pawl.Stats, error)
@@ -88,6 +89,7 @@ type stuckLine struct {
 type leaseLine struct {
 	ItemID         string      `json:"item_id"`
 	TaskID         string      `json:"task_id"`
+	Title          string      `json:"title"` // of the task
 	Type           string      `json:"type"`
 	WorkerID       string      `json:"worker_id"`
 	Attempt        int         `json:"attempt"`
@@ -246,7 +248,29 @@ func (r *reader) leased(ctx context.Context, f *frame) error {
 		f.Leased = append(f.Leased, line)
 	}
 	slices.SortStableFunc(f.Leased, func(a, b leaseLine) int { return cmp.Compare(b.HeldSeconds, a.HeldSeconds) })
-	return nil
+	return r.titles(ctx, f.Leased)
+}
+
+// titles reads the titles of the tasks of leased items.
+func (r *reader) titles(ctx context.Context, leased []leaseLine) error {
+	if len(leased) == 0 {
+		return nil
+	}
+	var ids []string
+	for _, l := range leased {
+		ids = append(ids, l.TaskID)
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	l, err := r.ListTasks(ctx, pawl.TaskFilter{IDs: ids, Fields: []string{"id", "title"}, Page: pawl.Page{Limit: len(ids)}})
+	for i := range leased {
+		for _, t := range l.Items {
+			if t.ID == leased[i].TaskID {
+				leased[i].Title = t.Title
+			}
+		}
+	}
+	return err
 }
 
 // relays reads how far the relays are behind. They belong to the whole database: not every caller

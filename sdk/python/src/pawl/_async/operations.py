@@ -239,6 +239,10 @@ class AsyncOperationCalls:
         """Proves that the transparency log has only grown between two sizes."""
         return await self._call.call("log_consistency", query={"from": from_size, "to": to_size})
 
+    def list_namespaces(self, **query: Unpack[t.ListNamespacesQuery]) -> AsyncPages[t.NamespaceInfo]:
+        """Lists the namespaces that had work, by name, each with its open tasks and live workers."""
+        return AsyncPages(self._call, "list_namespaces", "", dict(query))
+
     # Sweeps, archives and relays
 
     async def sweep(self) -> t.SweepStats:

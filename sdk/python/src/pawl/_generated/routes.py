@@ -135,6 +135,7 @@ ROUTES = {
     "list_workers": Route("list_workers", "GET", "/v1/workers", False, False, False, True, False, False, False),
     "register_worker": Route("register_worker", "POST", "/v1/workers", False, False, False, True, False, False, False),
     "stats": Route("stats", "GET", "/v1/stats", False, False, False, True, False, False, False),
+    "list_namespaces": Route("list_namespaces", "GET", "/v1/namespaces", False, False, False, True, False, False, False),
     "series": Route("series", "GET", "/v1/stats/series", False, False, False, True, False, False, False),
     "suggest_leases": Route("suggest_leases", "GET", "/v1/stats/leases", False, False, False, True, False, False, False),
     "log_checkpoint": Route("log_checkpoint", "GET", "/v1/log/checkpoint", False, False, False, True, False, False, False),

@@ -184,6 +184,8 @@ __all__ = [
     "ListLeaseAdvice",
     "ListMessage",
     "ListMessagesQuery",
+    "ListNamespaceInfo",
+    "ListNamespacesQuery",
     "ListProvenanceRecord",
     "ListQueue",
     "ListQueueSeries",
@@ -208,6 +210,7 @@ __all__ = [
     "MessageOptions",
     "MessageRef",
     "Moved",
+    "NamespaceInfo",
     "NewBudget",
     "NewItem",
     "NewMessage",
@@ -922,7 +925,7 @@ class BudgetSpendingQuery(TypedDict, total=False):
     """BudgetSpendingQuery of the server's description."""
 
     by: Literal["task", "model", "agent", "type", "key", "day"]
-    period: Literal["current", "all"]
+    period: str
     limit: int
 
 
@@ -2352,6 +2355,23 @@ class ListMessagesQuery(TypedDict, total=False):
     limit: int
 
 
+class _ListNamespaceInfo(TypedDict):
+    items: list[NamespaceInfo]
+
+
+class ListNamespaceInfo(_ListNamespaceInfo, total=False):
+    """ListNamespaceInfo of the server's description."""
+
+    incomplete: bool
+    next: str
+
+
+class ListNamespacesQuery(TypedDict, total=False):
+    """ListNamespacesQuery of the server's description."""
+
+    limit: int
+
+
 class _ListProvenanceRecord(TypedDict):
     items: list[ProvenanceRecord]
 
@@ -2615,6 +2635,14 @@ class Moved(_Moved, total=False):
 
     repeated: bool
     run_at: str
+
+
+class NamespaceInfo(TypedDict):
+    """NamespaceInfo of the server's description."""
+
+    namespace: str
+    open_tasks: int
+    workers: int
 
 
 class _NewBudget(TypedDict):

@@ -240,6 +240,10 @@ class OperationCalls:
         """Proves that the transparency log has only grown between two sizes."""
         return self._call.call("log_consistency", query={"from": from_size, "to": to_size})
 
+    def list_namespaces(self, **query: Unpack[t.ListNamespacesQuery]) -> Pages[t.NamespaceInfo]:
+        """Lists the namespaces that had work, by name, each with its open tasks and live workers."""
+        return Pages(self._call, "list_namespaces", "", dict(query))
+
     # Sweeps, archives and relays
 
     def sweep(self) -> t.SweepStats:

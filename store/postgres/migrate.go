@@ -2,36 +2,29 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
-	"io/fs"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/database"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
 
-// migrationDB implements store.MigrationDB: goose runs the scripts.
+// migrationDB implements store.MigrationDB.
 type migrationDB struct {
 	of     *db
-	fsys   fs.FS // the files of the scripts
 	schema string
 	table  string // the table of migrations, with its schema
 }
 
 // Applied implements store.MigrationDB.
 func (m migrationDB) Applied(ctx context.Context) ([]store.Migration, error) {
-	exists, err := gooseStore{table: m.table}.TableExists(ctx, m.of.plain)
-	if err != nil || !exists {
+	var exists bool
+	if err := m.of.plain.QueryRowContext(ctx, "SELECT to_regclass($1) IS NOT NULL", m.table).Scan(&exists); err != nil || !exists {
 		return nil, err
 	}
 	rows, err := m.of.plain.QueryContext(ctx, "SELECT id, description, executed_at, oldest FROM "+m.table+" ORDER BY id")
@@ -50,24 +43,29 @@ func (m migrationDB) Applied(ctx context.Context) ([]store.Migration, error) {
 	return all, rows.Err()
 }
 
-// Apply implements store.MigrationDB.
+// Apply implements store.MigrationDB. A script is one request of several statements.
 func (m migrationDB) Apply(ctx context.Context, create []string, scripts []store.Script) error {
-	files := m.fsys
-	if m.of.mode != sessions { // no session has the settings
-		files = store.Rewritten(files, func(text string) string {
-			return strings.Replace(text, gooseUp, gooseUp+set("SET LOCAL", unlimited)+"\n", 1)
-		})
+	c, err := m.of.plain.Conn(ctx)
+	if err != nil {
+		return err
 	}
-	p, err := goose.NewProvider("", m.of.plain, files, goose.WithStore(gooseStore{m.table, create, scripts}),
-		goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
-	if err == nil {
-		_, err = p.Up(ctx)
+	defer c.Close()
+	texts := []string{strings.Join(create, ";\n")}
+	for _, s := range scripts {
+		text := s.SQL
+		if m.of.mode != sessions { // no session has the settings
+			text = strings.Replace(text, "BEGIN;", "BEGIN; "+set("SET LOCAL", unlimited), 1)
+		}
+		texts = append(texts, text)
 	}
-	return stoppedByViews(err)
+	for _, text := range texts {
+		if _, err := c.ExecContext(ctx, text); err != nil {
+			_, _ = c.ExecContext(ctx, "ROLLBACK")
+			return stoppedByViews(err)
+		}
+	}
+	return nil
 }
-
-// gooseUp begins the statements of a script, which are one transaction.
-const gooseUp = "-- +goose Up\n"
 
 // stoppedByViews says what to do about an object of the user's that reads a view which a migration makes anew.
 func stoppedByViews(err error) error {
@@ -170,72 +168,4 @@ func (c *unhurriedConn) Close() error {
 	err := c.Conn.Close()
 	c.of.slots.give(useSession)
 	return err
-}
-
-// gooseStore is goose's view of the table of migrations. goose counts a migration 0, which
-// is not stored in the table.
-type gooseStore struct {
-	table   string
-	create  []string
-	scripts []store.Script
-}
-
-func (s gooseStore) Tablename() string { return s.table }
-
-func (s gooseStore) TableExists(ctx context.Context, db database.DBTxConn) (found bool, err error) {
-	err = db.QueryRowContext(ctx, "SELECT to_regclass('"+s.table+"') IS NOT NULL").Scan(&found)
-	return found, err
-}
-
-func (s gooseStore) CreateVersionTable(ctx context.Context, db database.DBTxConn) error {
-	for _, text := range s.create {
-		if _, err := db.ExecContext(ctx, text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s gooseStore) Insert(ctx context.Context, db database.DBTxConn, req database.InsertRequest) error {
-	i := slices.IndexFunc(s.scripts, func(x store.Script) bool { return x.ID == req.Version })
-	if i < 0 {
-		return nil
-	}
-	_, err := db.ExecContext(ctx, s.scripts[i].Record)
-	return err
-}
-
-func (s gooseStore) Delete(context.Context, database.DBTxConn, int64) error {
-	return errors.ErrUnsupported // forward only
-}
-
-func (s gooseStore) GetMigration(ctx context.Context, db database.DBTxConn, version int64) (*database.GetMigrationResult, error) {
-	var micros int64
-	err := db.QueryRowContext(ctx, fmt.Sprintf("SELECT executed_at FROM %s WHERE id = %d", s.table, version)).Scan(&micros)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, database.ErrVersionNotFound
-	}
-	return &database.GetMigrationResult{Timestamp: time.UnixMicro(micros), IsApplied: true}, err
-}
-
-func (s gooseStore) GetLatestVersion(ctx context.Context, db database.DBTxConn) (id int64, err error) {
-	err = db.QueryRowContext(ctx, "SELECT COALESCE(MAX(id), 0) FROM "+s.table).Scan(&id)
-	return id, err
-}
-
-func (s gooseStore) ListMigrations(ctx context.Context, db database.DBTxConn) ([]*database.ListMigrationsResult, error) {
-	rows, err := db.QueryContext(ctx, "SELECT id FROM "+s.table+" ORDER BY id DESC")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []*database.ListMigrationsResult
-	for rows.Next() {
-		x := &database.ListMigrationsResult{IsApplied: true}
-		if err := rows.Scan(&x.Version); err != nil {
-			return nil, err
-		}
-		out = append(out, x)
-	}
-	return append(out, &database.ListMigrationsResult{IsApplied: true}), rows.Err()
 }

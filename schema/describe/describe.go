@@ -1,4 +1,6 @@
-package schema
+// Package describe makes JSON Schemas of Go types. It is apart from schema, so that a program that only checks links no more
+// than that.
+package describe
 
 import (
 	"encoding/json"
@@ -13,11 +15,11 @@ import (
 func For[T any]() json.RawMessage {
 	s, err := jsonschema.For[T](nil)
 	if err != nil {
-		panic("schema: " + err.Error())
+		panic("describe: " + err.Error())
 	}
 	raw, err := json.Marshal(s)
 	if err != nil {
-		panic("schema: " + err.Error())
+		panic("describe: " + err.Error())
 	}
 	return raw
 }

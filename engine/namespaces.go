@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/store"
+)
+
+// Namespaces lists the namespaces that had work, in order, at most limit. An operator of all namespaces chooses from them.
+func (e *Engine) Namespaces(ctx context.Context, limit int) (out []string, err error) {
+	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		out, err = namespaces(ctx, tx, "", limit)
+		return err
+	})
+	return out, err
+}
+
+// ListNamespaces lists the namespaces that had work; see pawl.StatsReader.
+func (e *Engine) ListNamespaces(ctx context.Context, p pawl.Page) (pawl.List[pawl.NamespaceInfo], error) {
+	if err := rules.CheckPage(&p); err != nil {
+		return pawl.List[pawl.NamespaceInfo]{}, err
+	}
+	if err := e.flushSeen(ctx); err != nil {
+		return pawl.List[pawl.NamespaceInfo]{}, err
+	}
+	return view(forAll(ctx), e, func(ctx context.Context, tx store.Tx, _ string) (pawl.List[pawl.NamespaceInfo], error) {
+		return namespacesPage(ctx, tx, p)
+	})
+}
+
+func namespacesPage(ctx context.Context, tx store.Tx, p pawl.Page) (out pawl.List[pawl.NamespaceInfo], err error) {
+	names, err := namespaces(ctx, tx, p.Cursor, p.Limit+1)
+	if err != nil {
+		return out, err
+	}
+	list := store.Paged(names, p.Limit, func(name string) string { return name })
+	counted, known, _, err := store.ReadTotals(ctx, tx, "")
+	if err != nil {
+		return out, err
+	}
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return out, err
+	}
+	open := counted.OpenTasks()
+	out.Items, out.Next = make([]pawl.NamespaceInfo, len(list.Items)), list.Next
+	for i, name := range list.Items {
+		n := &out.Items[i]
+		if n.Namespace, n.OpenTasks = name, open[name]; !known {
+			if n.OpenTasks, err = openTasks(ctx, tx, name, now); err != nil {
+				return out, err
+			}
+		}
+		if _, err := store.Row(ctx, tx, []any{&n.Workers}, statsSQL["count live"], name, now-pawl.WorkerLive.Microseconds()); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// openTasks counts the tasks of a namespace that have neither ended nor failed, where nothing has counted events yet.
+func openTasks(ctx context.Context, tx store.Tx, namespace string, now int64) (n int64, err error) {
+	stats, err := store.Stats(ctx, tx, namespace, now)
+	for state, tasks := range stats.TasksByState {
+		if s := state.Status(); s == pawl.StatusPending || s == pawl.StatusInProgress {
+			n += tasks
+		}
+	}
+	return n, err
+}
+
+// namespaces returns those after a name that had work, in order, at most limit.
+func namespaces(ctx context.Context, tx store.Tx, after string, limit int) ([]string, error) {
+	return store.Strings(ctx, tx, namesSQL["namespaces"], limit, after)
+}
