@@ -309,13 +309,6 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 		_, err := engine.NamesOfNamespaces(ctx, tx, "", 100)
 		return err
 	}
-	for name, f := range map[string]pawl.FailureFilter{"all": {}, "type": {Types: []string{"type-1"}}, "state": {State: pawl.ItemFailed}} {
-		f.Limit = page.Limit
-		out["failures "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
-			_, err := store.ListFailures(ctx, tx, ns, f)
-			return err
-		}
-	}
 	out["archives"] = func(ctx context.Context, tx store.Tx, ns string) error {
 		_, err := sweep.ListArchives(ctx, tx, ns, "", 100)
 		return err
