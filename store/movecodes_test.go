@@ -152,7 +152,7 @@ func TestMovesOfTheDatabases(t *testing.T) {
 			}
 			last := !slices.ContainsFunc(names[i+1:], func(later string) bool { return generatedMoves.Match(readFile(t, later)) })
 			if last && *rewrite {
-				text = generatedMoves.ReplaceAllLiteralString(text, sqlList(dialect, MoveCodes[len(before):]))
+				text = generatedMoves.ReplaceAllLiteralString(text, sqlList(MoveCodes[len(before):]))
 				text = highestMove.ReplaceAllString(text, fmt.Sprintf("CHECK (move BETWEEN 1 AND %d)", len(MoveCodes)))
 				writeFile(t, name, []byte(text))
 			}
@@ -161,15 +161,14 @@ func TestMovesOfTheDatabases(t *testing.T) {
 				t.Errorf("%s: the highest code that task_events takes is %v, not %d", name, m, len(MoveCodes))
 			}
 		}
-		want := insertedMove.FindAllString(sqlList(dialect, MoveCodes), -1)
+		want := insertedMove.FindAllString(sqlList(MoveCodes), -1)
 		if !slices.Equal(before, want) {
 			t.Errorf("%s: the migrations insert other codes than movecodes.go: run `go test ./store -update` and read the difference", dialect)
 		}
 	}
 }
 
-func sqlList(dialect string, codes []MoveCode) string {
-	schema := map[string]string{"postgres": "pawl."}[dialect]
+func sqlList(codes []MoveCode) string {
 	rows := make([]string, len(codes))
 	for i, c := range codes {
 		row := []string{fmt.Sprint(c.Code)}
@@ -182,6 +181,6 @@ func sqlList(dialect string, codes []MoveCode) string {
 		rows[i] = "  (" + strings.Join(row, ", ") + ")"
 	}
 	return "-- generated: the codes of events\n" +
-		"INSERT INTO " + schema + "moves (code, class, event, from_state, to_state, task_from, task_to)\nVALUES\n" +
+		"INSERT INTO pawl.moves (code, class, event, from_state, to_state, task_from, task_to)\nVALUES\n" +
 		strings.Join(rows, ",\n") + ";\n-- end of what is generated\n"
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
-	"github.com/pawl-work/pawl/schema/describe"
+	"github.com/pawl-work/pawl/schema"
 	"github.com/pawl-work/pawl/worker"
 )
 
@@ -192,7 +192,7 @@ func TestTypedLimits(t *testing.T) {
 // The schema of a Go type serves a registered type.
 func TestSchemaOfAType(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)
-	typ := pawl.Type{Name: "sum", PayloadSchema: describe.For[sumArgs](), ResultSchema: describe.For[sumResult]()}
+	typ := pawl.Type{Name: "sum", PayloadSchema: schema.For[sumArgs](), ResultSchema: schema.For[sumResult]()}
 	if rs, err := p.Service.PutTypes(t.Context(), []pawl.Type{typ}); err != nil || rs[0].Err != nil {
 		t.Fatal(err, rs)
 	}

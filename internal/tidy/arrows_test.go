@@ -27,7 +27,6 @@ var arrows = map[string][]string{
 	"sweep":              {"", "store", "store/objects", "internal/durable"},
 	"feed":               {"", "store", "internal/watch"},
 	"schema":             {""},
-	"schema/describe":    {},
 	"tracing":            {""},
 	"translog":           {"", "internal/durable", "internal/strictjson"},
 	"engine": {
