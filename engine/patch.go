@@ -9,9 +9,9 @@ import (
 
 // operation is an operation of RFC 6902. Value is nil of a removal alone.
 type operation struct {
+	Value *any   `json:"value,omitempty"`
 	Op    string `json:"op"`
 	Path  string `json:"path"`
-	Value *any   `json:"value,omitempty"`
 }
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
@@ -30,9 +30,9 @@ func operations(path string, before, after any) (out []operation) {
 				next, has := is[name]
 				switch {
 				case !has:
-					out = append(out, operation{"remove", at, nil})
+					out = append(out, operation{nil, "remove", at})
 				case !had:
-					out = append(out, operation{"add", at, &next})
+					out = append(out, operation{&next, "add", at})
 				default:
 					out = append(out, operations(at, old, next)...)
 				}
@@ -43,19 +43,19 @@ func operations(path string, before, after any) (out []operation) {
 		if is, same := after.([]any); same {
 			n := min(len(was), len(is))
 			for range was[n:] {
-				out = append(out, operation{"remove", path + "/" + strconv.Itoa(n), nil})
+				out = append(out, operation{nil, "remove", path + "/" + strconv.Itoa(n)})
 			}
 			for i := range n {
 				out = append(out, operations(path+"/"+strconv.Itoa(i), was[i], is[i])...)
 			}
 			for i := range is[n:] {
-				out = append(out, operation{"add", path + "/-", &is[n+i]})
+				out = append(out, operation{&is[n+i], "add", path + "/-"})
 			}
 			return out
 		}
 	}
 	if before != after { // of two maps or two arrays it is not asked
-		out = []operation{{"replace", path, &after}}
+		out = []operation{{&after, "replace", path}}
 	}
 	return out
 }
