@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,6 +43,28 @@ func TestManyMigrateAtOnce(t *testing.T) {
 	}
 	h.want("(1,schema,t,1)", "SELECT id, description, abs(executed_at - "+h.schema+".now()) < 60000000, oldest "+
 		"FROM schema_migrations WHERE id = 1")
+}
+
+// A role that may not create schemas migrates in one that was created for it.
+func TestASchemaThatWasCreatedForTheRole(t *testing.T) {
+	h := emptyDatabase(t)
+	role := "role_" + h.schema
+	h.exec("CREATE ROLE " + role + " LOGIN PASSWORD 'plain'")
+	h.exec("CREATE SCHEMA " + h.schema + " AUTHORIZATION " + role)
+	t.Cleanup(func() { h.exec("DROP OWNED BY " + role + "; DROP ROLE " + role) })
+	u, err := url.Parse(server(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(role, "plain")
+	db, err := postgres.Open(t.Context(), u.String(), postgres.Options{Schema: h.schema, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if done, err := db.Dialect().Migrator.Up(t.Context()); err != nil || len(done) == 0 {
+		t.Fatalf("%v %v", done, err)
+	}
 }
 
 func TestRollingUpgrade(t *testing.T) {
