@@ -55,7 +55,7 @@ func completeDiff(diff pawl.Diff) pawl.Diff {
 			return diff // not JSON, from a hook: it is stored unchanged
 		}
 		diff.Operations = json.RawMessage("[]")
-		if ops := operations("", before, after); len(ops) > 0 {
+		if ops := operations(before, after); len(ops) > 0 {
 			diff.Operations = json.RawMessage(rules.Encode(ops))
 		}
 	}

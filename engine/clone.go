@@ -186,6 +186,20 @@ func workOf(items []pawl.Item) []pawl.Item {
 	return slices.DeleteFunc(slices.Clone(items), func(it pawl.Item) bool { return it.Kind != pawl.KindWork })
 }
 
+// asCreated returns a clone as a create would say it that is the same: an item that has only an input is the payload.
+func asCreated(t *pawl.NewTask) *pawl.NewTask {
+	if len(t.Items) != 1 || t.Payload != nil {
+		return t
+	}
+	n := t.Items[0]
+	if n.Key != "" || n.Type != "" || len(n.After) > 0 || n.MaxAttempts != 0 || n.RunAt != nil || n.Deadline != nil || n.Priority != nil {
+		return t
+	}
+	like := *t
+	like.Items, like.Payload = nil, n.Input
+	return &like
+}
+
 // cloneOf returns the task to create. If the older task was created from a payload
 // alone, so is the clone: its only item's input is its payload.
 func cloneOf(of pawl.Task, items []pawl.Item, call *pawl.TaskClone) pawl.NewTask {
@@ -232,11 +246,7 @@ func cloneOf(of pawl.Task, items []pawl.Item, call *pawl.TaskClone) pawl.NewTask
 		}
 	}
 	if of.Items == 1 && len(items) == 1 && items[0].Key == "" && string(items[0].Input) == string(of.Payload) {
-		if n := t.Items[0]; byInput && n.Type == "" && n.RunAt == nil && n.Priority == nil {
-			t.Items = nil
-		} else {
-			t.Items[0].Input, t.Payload = t.Payload, nil
-		}
+		t.Items[0].Input, t.Payload = t.Payload, nil
 	}
 	return t
 }

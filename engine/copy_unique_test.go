@@ -48,3 +48,23 @@ func TestACloneIsUniqueAsACreateIs(t *testing.T) {
 		}
 	})
 }
+
+// A clone has the items of the older task, also if its key is that of a payload which would be planned.
+func TestAUniqueCloneIsNotPlannedAgain(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		c := pawltest.NewCalls(t, p.Service)
+		older := c.Create(pawl.NewTask{Type: "t", Payload: []byte(`{"a":1}`)})
+		if _, err := p.Service.PutTypes(t.Context(), []pawl.Type{{Name: "t", Plan: pawl.Plan{Mode: pawl.PlanItem}}}); err != nil {
+			t.Fatal(err)
+		}
+		unique := &pawl.Unique{By: pawl.UniqueByInput, OnConflict: pawl.OnConflictReturn}
+		got, err := pawltest.First(p.Engine.CloneTasks(t.Context(), []pawl.TaskClone{{TaskID: older.ID, Unique: unique}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		items, err := p.Service.ListItems(t.Context(), pawl.ItemFilter{TaskID: got.ID})
+		if err != nil || len(items.Items) != 1 || items.Items[0].Kind != pawl.KindWork {
+			t.Errorf("%+v, %v", items.Items, err)
+		}
+	})
+}

@@ -318,6 +318,9 @@ func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
 func (e *Engine) draft(ctx context.Context, t *pawl.NewTask, of string, shared *drafting) (draft, error) {
 	d, err := e.draftRows(ctx, t, of, shared)
 	if err == nil && (t.Unique != nil || t.Debounce != nil) {
+		if of != "" {
+			t = asCreated(t)
+		}
 		err = d.holds(t, shared != nil && shared.stored)
 	}
 	return d, err

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/wI2L/jsondiff"
@@ -39,9 +40,26 @@ func TestOperationsAreThoseOfRFC6902(t *testing.T) {
 		if err := decodeExact([]byte(rules.Encode(after)), &b); err != nil {
 			t.Fatal(err)
 		}
-		got := operations("", a, b)
+		got := operations(a, b)
 		if len(got) != len(want) || len(got) > 0 && string(rules.Encode(got)) != string(rules.Encode(want)) {
 			t.Fatalf("from %s to %s: %s, want %s", rules.Encode(before), rules.Encode(after), rules.Encode(got), rules.Encode(want))
 		}
 	})
+}
+
+// Operations repeat names: many below a long one would be far larger than both values.
+func TestOperationsAreNotLargerThanAPayload(t *testing.T) {
+	long := strings.Repeat("n", 10_000)
+	zeros, ones := make([]any, 1000), make([]any, 1000)
+	for i := range zeros {
+		zeros[i], ones[i] = json.Number("0"), json.Number("1")
+	}
+	before, after := map[string]any{long: zeros}, map[string]any{long: ones}
+	if got := operations(before, after); len(got) != 1 || got[0].Op != "replace" || got[0].Path != "" {
+		t.Errorf("%d operations", len(got))
+	}
+	ones[0] = zeros[0]
+	if got := operations(map[string]any{long: zeros[:9]}, map[string]any{long: ones[:9]}); len(got) != 8 || got[0].Path != "/"+long+"/1" {
+		t.Errorf("%d operations", len(got))
+	}
 }

@@ -179,6 +179,31 @@ func TestOwnTransactionsHaveAllConnectionsOfThePool(t *testing.T) {
 	}
 }
 
+// Nor do they wait for one to look at the schema, which an old snapshot may not have.
+func TestStrictTransactionsHaveAllConnectionsOfThePool(t *testing.T) {
+	t.Parallel()
+	server, schema := pawltest.Place(t, pawltest.Postgres)
+	own := need[*pgxpool.Pool](t)(pgxpool.New(t.Context(), with(t, server, "pool_max_conns", "3")))
+	defer own.Close()
+	e := need[*engine.Engine](t)(engine.OpenWith(t.Context(), "postgres:", engine.Options{Schema: schema, Pool: own}))
+	defer e.Close()
+	need[pawl.Task](t)(pawl.Create(t.Context(), e, pawl.NewTask{Type: "a"}))
+	var txs []pgx.Tx
+	for range 3 {
+		tx := need[pgx.Tx](t)(own.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead}))
+		defer func() { _ = tx.Rollback(context.Background()) }()
+		txs = append(txs, tx)
+	}
+	soon(t, "a task in all transactions", func(ctx context.Context) error {
+		for _, tx := range txs {
+			if _, err := e.In(tx).Create(ctx, pawl.NewTask{Type: "a"}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // A pooler that crashes, and a database that restarts, lose nothing and repeat nothing while work goes on.
 func TestRestartsInTheMiddleOfWork(t *testing.T) {
 	t.Parallel()

@@ -18,8 +18,9 @@ type restoreParts struct {
 	*Copy
 	do     func(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
 	signed func(ctx context.Context, tx Tx) (SignedRoot, error)
-	turn   int  // which rows are inserted
-	early  bool // the archive has rows of turn 1
+	turn   int        // which rows are inserted
+	early  bool       // the archive has rows of turn 1
+	events []rowsRead // of turn 1, which are inserted from the last to the first: a leaf depends on the next of them
 	task   rowsRead
 	late   []rowsRead // what is inserted by the last transaction
 }
@@ -47,10 +48,14 @@ func (p *restoreParts) skips(table string, row map[string]any) bool {
 // Again inserts the rest of what was read, and reports whether the archive is to be read again.
 func (r *Restorer) Again(ctx context.Context) (more bool, err error) {
 	p := r.parts
+	err = r.Flush(ctx, nil)
+	for ; err == nil && len(p.events) > 0; p.events = p.events[:len(p.events)-1] {
+		err = r.insertNow(ctx, p.events[len(p.events)-1])
+	}
 	if p.turn++; p.turn == 1 && !p.early {
 		p.turn++
 	}
-	return p.turn < 3, r.Flush(ctx, nil)
+	return p.turn < 3, err
 }
 
 // BeginRestore writes the mark of a restore. It reports false, and writes nothing, while the namespace is being moved:
@@ -78,6 +83,15 @@ func (r *Restorer) insertPart(ctx context.Context, read rowsRead) error {
 		p.late = append(p.late, read)
 		return nil
 	}
+	if p.turn == 1 {
+		p.events = append(p.events, read)
+		return nil
+	}
+	return r.insertNow(ctx, read)
+}
+
+func (r *Restorer) insertNow(ctx context.Context, read rowsRead) error {
+	p := r.parts
 	return p.do(ctx, func(ctx context.Context, tx Tx) error {
 		if err := p.Keep(ctx, tx); err != nil {
 			return err

@@ -50,7 +50,8 @@ func (h *fixture) retireLarge(id string) (rows []string) {
 	h.exec("INSERT INTO pawl.item_parts (id, namespace, item_id, part_key, seq, status, payload, worker_id, attempt, created_at) "+
 		"SELECT 'prt_x', w.namespace, w.id, 'x', 3, 'validated', '{}', 'w', 1, 5 "+
 		"FROM pawl.all_items w WHERE w.task_id = $1 ORDER BY w.id LIMIT 1", id)
-	h.pass() // its events get leaves
+	h.OK(h.Engine.Log(h.Context())) // its events get leaves
+	h.pass()
 	rows = h.dump(id)
 	h.OK(h.Retire(h.Context(), id))
 	if bytes := h.archive(id).Bytes; bytes < 300<<10 {
@@ -257,7 +258,7 @@ func TestALargeArchiveWhoseSegmentIsChanged(t *testing.T) {
 	})
 }
 
-// The leaf of a creation has the digest of a payload that was replaced, which a much later event says.
+// The leaf of a creation, and of each replacement of the payload, has a digest that a later event says.
 func TestALargeArchiveOfAReplacedPayload(t *testing.T) {
 	eachNew(t, func(h *fixture) {
 		create := pawl.NewTask{Type: "a", Payload: json.RawMessage(`1`),
@@ -267,8 +268,10 @@ func TestALargeArchiveOfAReplacedPayload(t *testing.T) {
 			_, err := h.Service.UpdateTasks(h.Context(), []pawl.TaskUpdate{{TaskID: id, Title: new(strconv.Itoa(i))}})
 			h.OK(err)
 		}
-		create.Payload = json.RawMessage(`2`)
-		h.same(h.Create(create).ID, id, "the task whose payload is replaced")
+		for i := range 510 { // more than are inserted at once
+			create.Payload = json.RawMessage(strconv.Itoa(i + 2))
+			h.same(h.Create(create).ID, id, "the task whose payload is replaced")
+		}
 		h.complete(h.claim(1)...)
 		before := h.retireLarge(id)
 		h.OK(h.Restore(h.Context(), "default", id))

@@ -100,11 +100,14 @@ func (w *DB) admission(tx store.Tx) func(ctx context.Context) error {
 	}
 }
 
-// fitsIn is Fits in a transaction that a caller began. What an old snapshot of its does not have is read beside it.
+// fitsIn is Fits in a transaction that a caller began. What an old snapshot of its does not have is read beside it, if a
+// connection is free: others may wait for this transaction with those that are not.
 func (w *DB) fitsIn(ctx context.Context, tx store.Tx) error {
 	old, err := w.Dialect().Snapshot(ctx, tx)
 	if err == nil && old {
-		return w.Fits(ctx)
+		if err := w.Fits(store.IfFree(ctx)); !errors.Is(err, store.ErrNoneFree) {
+			return err
+		}
 	}
 	return cmp.Or(err, w.learn(store.CheckSchema(ctx, tx, w.Dialect().Migrator)))
 }
