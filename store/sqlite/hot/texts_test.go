@@ -91,7 +91,7 @@ func TestPlans(t *testing.T) {
 		{"settle", "Submitted", "SEARCH r USING INDEX sqlite_autoindex_parked_items_1 (item_id=?)"},
 		{"expire", "Over", "SCAN leases"},
 		{"due", "Scheduled", "scheduled USING COVERING INDEX scheduled_due (run_at<?)"},
-		{"due", "WaitingUntil", "waiting USING COVERING INDEX waiting_until (until<?)"},
+		{"due", "WaitingUntil", "q USING INDEX waiting_until (until<?)"},
 		{"due", "WaitingReady", "INDEX waiting_ready"},
 	} {
 		plan := explain(t, db, "EXPLAIN QUERY PLAN", store.Texts(hot.Files, c.file+".sql")[c.name])
