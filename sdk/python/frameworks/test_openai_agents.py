@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import json
 import os
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from agents import (
     ModelRetrySettings,
     ModelSettings,
     RunConfig,
+    RunContextWrapper,
     Runner,
     Tool,
     function_tool,
@@ -482,6 +485,137 @@ def test_an_agent_that_is_a_tool_waits_for_approvals(
         ended(client, task)
     assert client.task_result(task["id"])["payload"] == ["The end.", ["I am done."], 4]
     assert ran == (["pay 7", "pay 8"] if approved else [])
+
+
+def test_a_call_whose_id_comes_again_is_asked_about_again(
+    shared: pawl.testing.Server, client: pawl.Client, kind: str
+) -> None:
+    """Models number their calls in each run: the agent that is a tool and the one that uses it give the same ids."""
+    paid: list[int] = []
+
+    @function_tool(needs_approval=True)
+    def pay(amount: int) -> str:
+        """Pays."""
+        paid.append(amount)
+        return "paid"
+
+    def turns(amount: int, last: str) -> list[Any]:
+        return [[function_call("pay", {"amount": amount}, call_id="call_0")], [assistant_message(last)]]
+
+    clerk = Agent(name="clerk", model=ScriptedModel(turns(7, "I am done.")), tools=[pay])
+    to_clerk = [function_call("clerk", {"input": "pay"}, call_id="c1")]
+    boss = ScriptedModel([to_clerk, *turns(9000, "The end.")])
+
+    async def ask(ctx: pawl.AsyncContext, name: str, item: Any) -> Decision:
+        return Decision(await ctx.step(name, lambda: item.agent.name == "clerk"))
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        agent = Agent(name="boss", model=boss, tools=[clerk.as_tool("clerk", "Asks."), pay])
+        return (await run(ctx, agent, "go", ask=ask)).final_output
+
+    task = client.create_task(kind)
+    with Running(shared, {kind: work}):
+        ended(client, task)
+    assert client.task_result(task["id"])["payload"] == "The end." and paid == [7]
+    names = {c["name"] for c in client.task_checkpoints(task["id"]) if "name" in c}
+    assert {"run approval call_0", "run approval call_0#2"} <= names
+
+
+@pytest.mark.parametrize("form", ["mapping", "dataclass", "none"])
+def test_the_context_of_the_caller_is_not_saved(
+    shared: pawl.testing.Server, client: pawl.Client, kind: str, form: str
+) -> None:
+    """An agent that is a tool of one that is a tool waits. Its tools get the context of the attempt that calls them."""
+    seen: list[Any] = []
+
+    @dataclasses.dataclass
+    class Login:
+        token: str
+
+    @function_tool(needs_approval=True)
+    def pay(context: RunContextWrapper[Any], amount: int) -> str:
+        """Pays."""
+        seen.append(context.context)
+        return "paid"
+
+    def uses(name: str) -> ScriptedModel:
+        call = function_call(name, {"amount": 7} if name == "pay" else {"input": "pay"}, call_id=name)
+        return ScriptedModel([[call], [assistant_message("The end.")]])
+
+    models = {name: uses(name) for name in ("pay", "cashier", "clerk")}
+    contexts: list[Any] = []
+
+    async def ask(ctx: pawl.AsyncContext, name: str, item: Any) -> Decision:
+        return Decision(await ctx.wait_for(name, "decide", kind))
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        of: dict[str, Any] = {
+            "mapping": {"token": "s3cr3t", "db": object()},
+            "dataclass": Login("s3cr3t"),
+            "none": None,
+        }
+        contexts.append(of[form])
+        cashier = Agent(name="cashier", model=models["pay"], tools=[pay]).as_tool("cashier", "Pays.")
+        clerk = Agent(name="clerk", model=models["cashier"], tools=[cashier]).as_tool("clerk", "Asks.")
+        result = await run(
+            ctx, Agent(name="boss", model=models["clerk"], tools=[clerk]), "go", ask=ask, context=contexts[-1]
+        )
+        return result.final_output
+
+    task = client.create_task(kind, max_attempts=1)
+    with Running(shared, {kind: work}):
+        until(lambda: any(c.get("name") == "run approval pay" for c in client.task_checkpoints(task["id"])))
+        client.send_signal("decide", True, key=kind)
+        ended(client, task)
+    assert "s3cr3t" not in json.dumps(list(client.task_checkpoints(task["id"])))
+    assert len(contexts) == 2 and len(seen) == 1 and seen[0] is contexts[1]
+
+
+UNKNOWN = """
+import asyncio, sys
+import agents
+from agents.testing import ScriptedModel, assistant_message, function_call
+function = sys.argv[1] == "a function"
+if function:
+    del sys.modules["agents.agent_tool_state"].record_agent_tool_resume_state
+else:
+    del agents.FunctionTool._is_agent_tool
+import pawl
+from pawl.openai_agents import run
+
+class Context:
+    item_id = "i"
+    async def step(self, name, call):
+        return await call()
+
+agents.set_tracing_disabled(True)
+
+@agents.function_tool(needs_approval=not function)  # without the function the SDK itself waits for none
+def pay() -> str:
+    "Pays."
+    print("paid")
+    return "paid"
+
+async def ask(ctx, name, item):
+    return pawl.openai_agents.Decision(True)
+
+def agent(name, called, tools):
+    call = function_call(called, {} if called == "pay" else {"input": "pay"}, call_id="c1")
+    return agents.Agent(name=name, model=ScriptedModel([[call], [assistant_message("The end.")]]), tools=tools)
+
+print(asyncio.run(run(Context(), agent("plain", "pay", [pay]), "go", ask=ask)).final_output)
+boss = agent("boss", "clerk", [agent("clerk", "pay", [pay]).as_tool("clerk", "Asks.")])
+try:
+    asyncio.run(run(Context(), boss, "go", ask=ask))
+except pawl.Permanent as e:
+    print(e.code)
+"""
+
+
+@pytest.mark.parametrize("missing", ["a function", "an attribute"])
+def test_a_version_without_the_undocumented_names_runs_agents_that_are_no_tools(missing: str) -> None:
+    done = subprocess.run([sys.executable, "-c", UNKNOWN, missing], capture_output=True, text=True, timeout=120)
+    assert (done.stdout.split("\n"), done.stderr) == (["paid", "The end.", "unsupported", ""], "")
 
 
 WORKER = """

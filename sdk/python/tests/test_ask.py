@@ -36,3 +36,39 @@ def test_a_question_that_could_not_be_asked_is_asked_again(
         client.reject_task(question["id"], version=question["version"], errors=[{"code": "no", "message": "too much"}])
         ended(client, task)
     assert client.task_result(task["id"])["payload"] == [False, "too much"]
+
+
+def test_a_name_is_of_one_question(shared: pawl.testing.Server, client: pawl.Client, kind: str) -> None:
+    """A person who was asked one thing has not decided another."""
+    asked = kind + ".approval"
+    client.put_type(asked, {**_ask.approval_type(asked), "approval": {"mode": "manual", "not_by_requester": False}})
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        decision = await _ask.ask_person(ctx, asked, "may I?", {"amount": 7 if ctx.attempt == 1 else 9000})
+        return decision.approved
+
+    task = client.create_task(kind)
+    with Running(shared, {kind: work}):
+        [question] = until(lambda: list(client.list_tasks(type=[asked], state=["submitted"])))
+        client.approve_task(question["id"], version=question["version"])
+        ended(client, task, "failed")
+    [item] = client.task_items(task["id"])
+    assert "asked something else" in str(item["error"])
+
+
+def test_each_item_asks_for_itself(shared: pawl.testing.Server, client: pawl.Client, kind: str) -> None:
+    """The keys of children are those of the task: two items with equal questions need two answers."""
+    asked = kind + ".approval"
+    client.put_type(asked, {**_ask.approval_type(asked), "approval": {"mode": "manual", "not_by_requester": False}})
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        return (await _ask.ask_person(ctx, asked, "may I?", {"amount": 7})).approved
+
+    task = client.create_task(kind, items=[{"input": 1}, {"input": 2}])
+    with Running(shared, {kind: work}):
+        questions = until(
+            lambda: two if len(two := list(client.list_tasks(type=[asked], state=["submitted"]))) > 1 else None
+        )
+        for question in questions:
+            client.approve_task(question["id"], version=question["version"])
+        ended(client, task)

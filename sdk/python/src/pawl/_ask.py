@@ -8,7 +8,8 @@ from typing import Any
 
 from . import types as t
 from ._async.context import AsyncContext
-from ._json import format_time
+from ._json import dumps, format_time, hash_of, loads
+from ._steps import step_changed
 
 LEASE_SECONDS = 10  # of a question, until it is handed in
 AGAIN = timedelta(seconds=10)  # between two tries of a question that could not be asked
@@ -31,8 +32,14 @@ async def ask_person(ctx: AsyncContext, type: str, name: str, asked: dict[str, A
     """Asks a person: a child of the task, whose result is the question.
 
     It is in the list of approvals of the dashboard, of `pawl` and of MCP. Meanwhile the item is suspended.
+    A question that was asked with another content under the name is a StepChangedError.
     """
-    child = await ctx.spawn(name, type, asked)
+    metadata = {"item_id": ctx.item_id}
+    child = await ctx.spawn(name, type, asked, metadata=metadata)
+    if (child.get("metadata") or {}).get("item_id", ctx.item_id) != ctx.item_id:  # another item's
+        child = await ctx.spawn(hash_of(f"{ctx.item_id} {name}"), type, asked, metadata=metadata)
+    if child["payload"] != loads(dumps(asked)):
+        raise step_changed(name, "a person was asked something else under it before")
     worker_id = ctx.lease["worker_id"]
     leases = await ctx.client.claim(worker_id, task_id=child["id"], lease_seconds=LEASE_SECONDS)
     for lease in leases:

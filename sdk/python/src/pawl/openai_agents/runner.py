@@ -5,23 +5,19 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import hashlib
+import importlib.metadata
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import partial
+from types import ModuleType
 from typing import Any, TypeVar
 
 from agents import Agent, FunctionTool, Handoff, RunConfig, RunContextWrapper, Runner, RunResult, RunResultStreaming
-from agents.agent_tool_state import (
-    get_agent_tool_state_scope,
-    peek_agent_tool_run_result,
-    record_agent_tool_resume_state,
-)
 from agents.exceptions import ModelBehaviorError
 from agents.items import ModelResponse, ToolApprovalItem, TResponseInputItem, TResponseStreamEvent
 from agents.memory import Session, SessionABC
 from agents.models.interface import Model, ModelProvider
-from agents.run_state import RunState
 from agents.tool_context import ToolContext
 from openai.types.responses import Response, ResponseCompletedEvent
 from pydantic import TypeAdapter
@@ -43,6 +39,8 @@ APPROVAL_TYPE = "openai-agents.approval"
 MAX_NAME = 255  # characters of the name of a step
 MAX_PART = (1 << 20) // 2  # bytes of a session's items in one step
 PAUSED = "openai-agents.paused"  # the member of a step's result that has the state of an agent that waits
+#: Whether this version of the SDK says which tools are agents. It does so in attributes that it does not document.
+MARKED = hasattr(FunctionTool, "_is_agent_tool") and hasattr(FunctionTool, "_agent_instance")
 
 _responses = TypeAdapter(ModelResponse)
 
@@ -88,7 +86,8 @@ async def run(
     model = steps.model(config.model) if isinstance(config.model, Model) else config.model
     config = dataclasses.replace(config, model=model, model_provider=_Provider(config.model_provider, steps))
     kept = None if session is None else _StepSession(session, steps)
-    durable = steps.agent(agent, {})
+    known: dict[int, tuple[Agent[Any], Agent[Any]]] = {}
+    durable = steps.agent(agent, known)
     state: Any = input
     while True:
         result: RunResult | RunResultStreaming
@@ -102,7 +101,9 @@ async def run(
             return result
         state = result.to_state()
         for item in result.interruptions:
-            decision = await (ask or ask_person)(ctx, steps.named(f"approval {item.call_id}"), item)
+            if not MARKED and all(item.agent is not copy for _, copy in known.values()):
+                raise _unsupported()
+            decision = await (ask or ask_person)(ctx, steps.approval(item.call_id), item)
             if decision.approved:
                 state.approve(item)
             else:
@@ -130,10 +131,18 @@ class _Steps:
         name = f"{self.name} {what}"
         return name if len(name) <= MAX_NAME else "sha256-" + hashlib.sha256(name.encode()).hexdigest()
 
+    def count(self, what: str) -> int:
+        n = self._counts[what] = self._counts.get(what, 0) + 1
+        return n
+
     def next(self, what: str) -> str:
         """The name of the next call of a kind. Calls of the session, as those of models, come one after the other."""
-        n = self._counts[what] = self._counts.get(what, 0) + 1
-        return self.named(f"{what} {n}")
+        return self.named(f"{what} {self.count(what)}")
+
+    def approval(self, id: str | None) -> str:
+        """The name of a question about a call. Agents that are tools may give an id again: a later one has a number."""
+        n = self.count(f"approval {id}")
+        return self.named(f"approval {id}" if n == 1 else f"approval {id}#{n}")
 
     async def turn(self, call: Callable[[], Awaitable[Any]]) -> Any:
         """The next turn of a model. A call that failed has none: a retry in the same attempt has its name again."""
@@ -172,6 +181,7 @@ class _Steps:
     def tool(self, tool: Any) -> Any:
         if not isinstance(tool, FunctionTool):
             return tool
+        nested = _nested_of(tool)
 
         async def run_tool(context: ToolContext[Any], arguments: str) -> Any:
             token = _in_tools.set((*_in_tools.get(), self))
@@ -188,7 +198,7 @@ class _Steps:
                 ran = True
                 with _trace.tool(tool.name, context.tool_call_id, self.ctx.item_id):
                     result = await run_tool(context, arguments)
-                if (state := _paused(tool, context)) is not None:
+                if nested is not None and (state := nested.paused(context)) is not None:
                     return {PAUSED: state}
                 try:
                     return to_jsonable_python(result)
@@ -196,25 +206,35 @@ class _Steps:
                     return str(result)
 
             what = f"tool {context.tool_call_id}"
-            n = self._counts[what] = self._counts.get(what, 0) + 1 if tool._is_agent_tool else 1
+            n = self.count(what) if nested is not None else 1
             saved = await self.ctx.step(self.named(what if n == 1 else f"{what} {n}"), call)
-            if not (tool._is_agent_tool and isinstance(saved, dict) and PAUSED in saved):
+            if not (nested is not None and isinstance(saved, dict) and PAUSED in saved):
                 return saved
-            if not ran and context.tool_call is not None:  # the agent of an earlier attempt waits again
-                state = await RunState.from_json(tool._agent_instance, saved[PAUSED], context_override=context.context)
-                record_agent_tool_resume_state(context.tool_call, state, scope_id=get_agent_tool_state_scope(context))
+            if not ran:  # the agent of an earlier attempt waits again
+                await nested.restore(tool, context, saved[PAUSED])
                 await run_tool(context, arguments)
             return None
 
         return dataclasses.replace(tool, on_invoke_tool=invoke)
 
 
-def _paused(tool: FunctionTool, context: ToolContext[Any]) -> dict[str, Any] | None:
-    """The state of an agent that is used as a tool and waits for an approval."""
-    if not tool._is_agent_tool or context.tool_call is None:
+def _nested_of(tool: FunctionTool) -> ModuleType | None:
+    """What saves the waits of an agent that is used as a tool; None = the tool is none."""
+    if not (MARKED and tool._is_agent_tool):
         return None
-    result = peek_agent_tool_run_result(context.tool_call, scope_id=get_agent_tool_state_scope(context))
-    return result.to_state().to_json() if result is not None and result.interruptions else None
+    try:
+        from . import _nested
+    except ImportError as e:
+        raise _unsupported() from e
+    return _nested
+
+
+def _unsupported() -> Permanent:
+    version = importlib.metadata.version("openai-agents")
+    return Permanent(
+        f"the waits of an agent that is used as a tool cannot be saved with openai-agents {version}; install 0.24",
+        code="unsupported",
+    )
 
 
 class _Provider(ModelProvider):
