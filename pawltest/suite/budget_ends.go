@@ -47,7 +47,20 @@ var budgetEnds = noun{"budgets after an end", []promise{
 		}
 		w.same([]int64{spent(pawl.BudgetSpendingFilter{}).Spent, spent(pawl.BudgetSpendingFilter{All: true}).Spent,
 			spent(pawl.BudgetSpendingFilter{Ago: 2}).Spent}, []int64{7, 57, 0}, "the current, all and an earlier period")
+		w.complete(l, `1`)
+		for range 3 { // periods without a reservation: the budget is changed in each of them
+			w.advance(24 * time.Hour)
+			w.putBudget(pawl.NewBudget{Limit: 200, Period: "day"})
+		}
+		w.same([]int64{spent(pawl.BudgetSpendingFilter{}).Spent, spent(pawl.BudgetSpendingFilter{Ago: 1}).Spent,
+			spent(pawl.BudgetSpendingFilter{Ago: 2}).Spent, spent(pawl.BudgetSpendingFilter{Ago: 3}).Spent}, []int64{0, 7, 50, 0}, "after changes")
+		w.advance(pawl.BudgetDetailKept)
+		w.sweep()
+		past := spent(pawl.BudgetSpendingFilter{Ago: 2})
+		w.same([]any{past.Spent, past.Since}, []any{int64(50), (*time.Time)(nil)}, "summed up")
 		_, err := w.svc.BudgetSpending(w.ctx, "b", pawl.BudgetSpendingFilter{Ago: pawl.MaxPeriodsAgo + 1})
+		w.invalid(err, "/period")
+		_, err = w.svc.BudgetSpending(w.ctx, "b", pawl.BudgetSpendingFilter{All: true, Ago: 1})
 		w.invalid(err, "/period")
 	}},
 }}
