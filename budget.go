@@ -184,8 +184,11 @@ type BudgetSpendingFilter struct {
 const MaxPeriodsAgo = 999_999
 
 // Period names the periods as the interfaces do: "" = the current one, all, or -1 = the last past one, -2 = the one before it.
+// Of all and one it makes what they refuse.
 func (f BudgetSpendingFilter) Period() string {
 	switch {
+	case f.All && f.Ago != 0:
+		return "all" + strconv.Itoa(-f.Ago)
 	case f.All:
 		return "all"
 	case f.Ago != 0:

@@ -30,9 +30,6 @@ func (s *server) createStream(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx := r.Context()
 	st, err := s.findStream(ctx, want.Name)
-	if err == nil {
-		st, err = s.unlessAbandoned(ctx, st, want)
-	}
 	if err != nil {
 		return err
 	}
@@ -77,40 +74,6 @@ func (s *server) createStream(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.WriteHeader(status)
 	return nil
-}
-
-// unlessAbandoned removes a stream whose maker is gone if another one is wanted. nil = the name is free.
-func (s *server) unlessAbandoned(ctx context.Context, st *clientStream, want *streamConfig) (*clientStream, error) {
-	if st == nil || st.Start == want.Start && st.matches(want) {
-		return st, nil
-	}
-	if left, err := s.abandoned(ctx, st); err != nil || !left {
-		return st, err
-	}
-	_, err := s.removeStream(ctx, st, nil)
-	if errors.Is(err, pawl.ErrNotFound) { // another client was first
-		err = nil
-	}
-	return nil, err
-}
-
-// abandoned reports whether a stream has not got all that it begins with, and nothing for a while: its maker is gone.
-func (s *server) abandoned(ctx context.Context, st *clientStream) (bool, error) {
-	if st.deleted || st.Initial == 0 {
-		return false, nil
-	}
-	l, err := s.svc.ListMessages(ctx, pawl.MessageFilter{TaskID: st.task, Page: pawl.Page{Limit: 1}})
-	if err != nil {
-		return false, err
-	}
-	last := st.used
-	if len(l.Items) > 0 {
-		if last = l.Items[0].UpdatedAt; l.Items[0].Offset >= st.Initial {
-			return false, nil
-		}
-	}
-	now, err := s.clock.now(ctx, true)
-	return err == nil && now.Sub(last) >= pawl.MessageStalls, err
 }
 
 // titleOf is the name of a stream as the title of its task.
@@ -160,7 +123,7 @@ func (s *server) fill(ctx context.Context, st *clientStream, want *streamConfig,
 		}
 		if !sameStart {
 			return done, &pawl.Error{Code: pawl.CodeUnavailable, RetryAfter: time.Second,
-				Message: "another client makes the stream, with other content; it has a minute for each part of it"}
+				Message: "another client makes the stream, with other content; DELETE gives its name up"}
 		}
 		call := pawl.AppendCall{MessageFence: pawl.MessageFence{MessageID: *w.message.Load(), Writer: w.token}, Offset: w.at}
 		for size, i := 0, w.at; i < int64(len(records)) && size < streamPageBytes && len(call.Chunks) < pawl.MaxChunksPerCall; i++ {

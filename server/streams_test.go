@@ -276,20 +276,23 @@ func (noAppend) Append(context.Context, []pawl.AppendCall) ([]pawl.Result[pawl.A
 	return nil, &pawl.Error{Code: pawl.CodeUnavailable}
 }
 
-// The name of a stream whose maker is gone is free after a minute.
+// A stream that is being made stays its maker's, however long that takes, until DELETE.
 func TestAStreamThatIsNotMade(t *testing.T) {
 	eachBlobServer(t, func(t *testing.T, h *testServer) {
 		maker := &testServer{t, h.p, serve(t, noAppend{h.p.Service}, server.Options{})}
 		maker.do(503, "PUT", "/v1/streams/s", "first", plainText()...)
 		h.do(503, "PUT", "/v1/streams/s", "other", plainText()...)
 		h.do(409, "PUT", "/v1/streams/s", "other", plainText("Stream-TTL", "600")...)
-		h.p.Advance(pawl.MessageStalls + time.Second)
-		h.do(201, "PUT", "/v1/streams/s", "other", plainText("Stream-TTL", "600")...)
-		if r := h.do(200, "GET", "/v1/streams/s", ""); r.text != "other" {
+		h.p.Advance(2 * pawl.MessageStalls)
+		h.do(503, "PUT", "/v1/streams/s", "other", plainText()...)
+		h.do(409, "PUT", "/v1/streams/s", "other", plainText("Stream-TTL", "600")...)
+		h.do(200, "PUT", "/v1/streams/s", "first", plainText()...)
+		if r := h.do(200, "GET", "/v1/streams/s", ""); r.text != "first" {
 			t.Errorf("read %q", r.text)
 		}
-		h.p.Advance(pawl.MessageStalls + time.Second)
-		h.do(409, "PUT", "/v1/streams/s", "first", plainText()...)
+		maker.do(503, "PUT", "/v1/streams/t", "first", plainText()...)
+		h.do(204, "DELETE", "/v1/streams/t", "")
+		h.do(201, "PUT", "/v1/streams/t", "other", plainText()...)
 	})
 }
 

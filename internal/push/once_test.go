@@ -1,6 +1,7 @@
 package push
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,6 +11,13 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/pawltest"
 )
+
+// unread is a service whose items cannot be read.
+type unread struct{ pawl.Service }
+
+func (unread) ListItems(context.Context, pawl.ItemFilter) (pawl.List[pawl.Item], error) {
+	return pawl.List[pawl.Item]{}, &pawl.Error{Code: pawl.CodeUnavailable}
+}
 
 // Once asks to be called again, at once or when a rate allows it, for as long as it has left items: those that its calls have
 // queued, and those that only a limit kept back.
@@ -21,6 +29,7 @@ func TestOnceSaysThatItHasLeftItems(t *testing.T) {
 		items  []pawl.NewItem
 		status int
 		ends   bool   // the callee completes its item before it answers
+		unread bool   // items cannot be read
 		want   string // of each time: the calls, and when to call again
 	}{
 		"a chain":             {items: []pawl.NewItem{{Key: "a"}, {Key: "b", After: []string{"a"}}}, want: "1 now, 1 now, 0 never, "},
@@ -30,6 +39,7 @@ func TestOnceSaysThatItHasLeftItems(t *testing.T) {
 		"it goes on":          {items: two, status: 202, want: "2 later, 0 never, 0 never, "},
 		"it has gone on": {items: []pawl.NewItem{{Key: "a"}, {Key: "b", After: []string{"a"}}}, status: 202, ends: true,
 			want: "1 now, 1 now, 0 never, "},
+		"it may go on": {items: two, status: 202, unread: true, want: "2 later, 0 never, 0 never, "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -54,6 +64,9 @@ func TestOnceSaysThatItHasLeftItems(t *testing.T) {
 					}
 					w.WriteHeader(max(c.status, 200))
 				})
+				if c.unread {
+					pusher.o.Service = unread{p.Service}
+				}
 				got := ""
 				for range 3 {
 					n, again, err := pusher.Once(t.Context())

@@ -244,9 +244,11 @@ func (p *Pusher) Once(ctx context.Context) (pushed int64, again time.Time, err e
 }
 
 // holds reports whether a callee still has the item that it has accepted: it may have reported itself before it answered.
+// It has the item if that cannot be read: the end of the lease must have its tick.
 func (p *Pusher) holds(ctx context.Context, lease pawl.Lease) bool {
-	it, err := p.o.Service.GetItem(pawl.As(ctx, pawl.Caller{Namespace: p.o.Namespace}), lease.ID)
-	return err == nil && it.Attempt == lease.Attempt && it.LeaseExpiresAt != nil
+	l, err := p.o.Service.ListItems(pawl.As(ctx, pawl.Caller{Namespace: p.o.Namespace}), pawl.ItemFilter{IDs: []string{lease.ID},
+		Fields: []string{"attempt", "lease_expires_at"}, Page: pawl.Page{Limit: 1}})
+	return err != nil || len(l.Items) > 0 && l.Items[0].Attempt == lease.Attempt && l.Items[0].LeaseExpiresAt != nil
 }
 
 // note brings a time forward. The zero time changes nothing.

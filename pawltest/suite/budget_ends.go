@@ -33,6 +33,7 @@ var budgetEnds = noun{"budgets after an end", []promise{
 		l := w.claims(pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: pawl.MaxLeaseSeconds})[0]
 		began := w.now()
 		w.settle(l, w.reserve(l, 60, "1").Reservation, 50)
+		late := w.reserve(l, 3, "late").Reservation
 		w.advance(began.Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(began))
 		w.settle(l, w.reserve(l, 60, "2").Reservation, 7)
 		spent := func(f pawl.BudgetSpendingFilter) pawl.BudgetSpending {
@@ -47,7 +48,21 @@ var budgetEnds = noun{"budgets after an end", []promise{
 		}
 		w.same([]int64{spent(pawl.BudgetSpendingFilter{}).Spent, spent(pawl.BudgetSpendingFilter{All: true}).Spent,
 			spent(pawl.BudgetSpendingFilter{Ago: 2}).Spent}, []int64{7, 57, 0}, "the current, all and an earlier period")
+		w.settle(l, late, 0)
+		w.complete(l, `1`)
+		for range 3 { // periods without a reservation: the budget is changed in each of them
+			w.advance(24 * time.Hour)
+			w.putBudget(pawl.NewBudget{Limit: 200, Period: "day"})
+		}
+		w.same([]int64{spent(pawl.BudgetSpendingFilter{}).Spent, spent(pawl.BudgetSpendingFilter{Ago: 1}).Spent,
+			spent(pawl.BudgetSpendingFilter{Ago: 2}).Spent, spent(pawl.BudgetSpendingFilter{Ago: 3}).Spent}, []int64{0, 7, 50, 0}, "after changes")
+		w.advance(began.Add(pawl.BudgetDetailKept + time.Second).Sub(w.now())) // one that was settled later is left
+		w.sweep()
+		past := spent(pawl.BudgetSpendingFilter{Ago: 2})
+		w.same([]any{past.Spent, past.Since}, []any{int64(50), (*time.Time)(nil)}, "summed up")
 		_, err := w.svc.BudgetSpending(w.ctx, "b", pawl.BudgetSpendingFilter{Ago: pawl.MaxPeriodsAgo + 1})
+		w.invalid(err, "/period")
+		_, err = w.svc.BudgetSpending(w.ctx, "b", pawl.BudgetSpendingFilter{All: true, Ago: 1})
 		w.invalid(err, "/period")
 	}},
 }}

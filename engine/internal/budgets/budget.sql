@@ -248,11 +248,31 @@ FROM (
   SELECT charged FROM pawl.budget_totals WHERE budget_id = $1 AND period_number BETWEEN $2 AND $3
 ) r
 
--- When the first reservation of a period was made, as far as it is known.
+-- The number of the period with reservations that is the $3th before the number $2. A number without any is that of a
+-- period in which the budget was made or changed. Each period costs two looks into the indexes.
+-- name: past period
+WITH RECURSIVE p (n, ago) AS (
+  SELECT CAST($2 AS bigint), 0
+  UNION ALL
+  SELECT (
+    SELECT MAX(e.n)
+    FROM (
+      SELECT MAX(period_number) AS n FROM pawl.budget_reservations WHERE budget_id = $1 AND period_number < p.n
+      UNION ALL
+      SELECT MAX(period_number) FROM pawl.budget_totals WHERE budget_id = $1 AND period_number < p.n
+    ) e), p.ago + 1
+  FROM p
+  WHERE p.n IS NOT NULL AND p.ago < $3)
+SELECT n
+FROM p
+WHERE ago = $3 AND n IS NOT NULL
+
+-- When the first reservation of a period was made. If some are summed up, that is not known.
 -- name: first of period
 SELECT MIN(created_at)
 FROM pawl.budget_reservations
 WHERE budget_id = $1 AND period_number = $2
+  AND NOT EXISTS (SELECT 1 FROM pawl.budget_totals t WHERE t.budget_id = $1 AND t.period_number = $2)
 
 -- Reservations that ended before $1, of items that have no work left.
 -- name: old reservations

@@ -23,13 +23,16 @@ func spendingOf(ctx context.Context, tx store.Tx, namespace, name string, q pawl
 		return pawl.BudgetSpending{}, err
 	}
 	out := pawl.BudgetSpending{Budget: b.Name, Unit: b.Unit, By: q.By, Items: []pawl.SpendingItem{}}
-	since, from := &b.Start, b.PeriodNumber-int64(q.Ago)
-	to := from
+	since, from, to := &b.Start, b.PeriodNumber, b.PeriodNumber
 	switch {
 	case q.All:
-		since, from, to = nil, 0, b.PeriodNumber
+		since, from = nil, 0
 	case q.Ago > 0:
-		since = nil
+		since, from = nil, 0 // no period has this number
+		if _, err := store.Row(ctx, tx, []any{&from}, texts["past period"], b.ID, to, q.Ago); err != nil {
+			return out, err
+		}
+		to = from
 		if _, err := store.Row(ctx, tx, []any{&since}, texts["first of period"], b.ID, from); err != nil {
 			return out, err
 		}

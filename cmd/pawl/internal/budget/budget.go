@@ -152,6 +152,7 @@ func budgetSpent(a *cli.App) *cobra.Command {
 	cmd.Flags().BoolVar(&all, "all", false, "of all periods")
 	cmd.Flags().StringVar(&period, "period", "current",
 		"current, or a past one alone: -1 is the last one before that had a reservation, -2 the one before it")
+	cmd.MarkFlagsMutuallyExclusive("all", "period")
 	cmd.Flags().IntVar(&f.Limit, "limit", 0, "groups to print, those with the most, of days the newest (default 100)")
 	return cmd
 }
