@@ -98,16 +98,19 @@ func scraped(t *testing.T, url string) string {
 func TestMetricsOfCommitsPoolsAndStreams(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		srv := serve(t, p.Service, server.Options{})
-		var calls sync.WaitGroup
 		const n = 60
-		for range n {
-			calls.Go(func() {
-				if _, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a"}); err != nil {
-					t.Error(err)
-				}
-			})
+		atOnce := func() {
+			var calls sync.WaitGroup
+			for range n {
+				calls.Go(func() {
+					if _, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a"}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			calls.Wait()
 		}
-		calls.Wait()
+		atOnce()
 		got := scraped(t, srv.URL)
 		value := func(pattern string) float64 {
 			t.Helper()
@@ -121,10 +124,16 @@ func TestMetricsOfCommitsPoolsAndStreams(t *testing.T) {
 			}
 			return v
 		}
-		sum := value(`(?m)^pawl_group_commit_calls_sum\{verb="(?:write|create)"\} (\S+)$`)
-		groups := value(`(?m)^pawl_group_commit_calls_count\{verb="(?:write|create)"\} (\S+)$`)
-		if sum < n || groups >= sum {
-			t.Errorf("%v calls of at least %d were in %v groups", sum, n, groups)
+		calls := func(of string) float64 {
+			return value(`(?m)^pawl_group_commit_calls_` + of + `\{verb="(?:write|create)"\} (\S+)$`)
+		}
+		waits := func() float64 { return value(`(?m)^pawl_pool_waits_total\{pool="(?:write|all)"\} (\S+)$`) }
+		for round := 1; (calls("count") >= calls("sum") || waits() < 1) && round < 50; round++ { // each call may find all free
+			atOnce()
+			got = scraped(t, srv.URL)
+		}
+		if calls("sum") < n || calls("count") >= calls("sum") {
+			t.Errorf("%v calls of at least %d were in %v groups", calls("sum"), n, calls("count"))
 		}
 		if most := value(`(?m)^pawl_pool_max_connections\{pool="(?:read|hot)"\} (\S+)$`); most < 1 {
 			t.Errorf("a pool has at most %v connections", most)
@@ -133,8 +142,8 @@ func TestMetricsOfCommitsPoolsAndStreams(t *testing.T) {
 			value(`(?m)^pawl_pool_connections\{pool="(?:read|all)",state="idle"\} (\S+)$`) < 1 {
 			t.Error("a pool has no connections after calls")
 		}
-		if waits := value(`(?m)^pawl_pool_waits_total\{pool="(?:write|all)"\} (\S+)$`); waits < 1 {
-			t.Errorf("%v of %d concurrent calls waited", waits, n)
+		if waits() < 1 {
+			t.Error("no concurrent call waited")
 		}
 		stream := openFeed(t, srv, "")
 		got = scraped(t, srv.URL)
