@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/store/relocate"
 )
 
@@ -200,6 +202,42 @@ func TestANamespaceComesBack(t *testing.T) {
 		moveAll(t, from, to, engine.Move{Namespace: pawl.DefaultNamespace})
 		if acts(t, from) || !acts(t, to) {
 			t.Errorf("the source acts: %v, the target: %v", acts(t, from), acts(t, to))
+		}
+	})
+}
+
+// A move of a namespace notes its own changes and no others: while others write without a pause, it would not end.
+func TestAMoveNotesTheChangesOfItsNamespace(t *testing.T) {
+	t.Parallel()
+	runs := func(from, to pawltest.Database) bool { return from != to || times(1, 4) == 4 }
+	someMoves(t, runs, func(t *testing.T, from, to *pawltest.Pawl) {
+		to.Advance(from.Now().Sub(to.Now()))
+		work(t, from)
+		noted := func() (n int64) {
+			ok(t, from.Engine.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) error {
+				_, err := store.Row(ctx, tx, []any{&n}, "SELECT COUNT(*) FROM pawl.relocation_changes")
+				return err
+			}))
+			return n
+		}
+		asked := false
+		moveAll(t, from, to, engine.Move{Namespace: pawl.DefaultNamespace, Step: func(name string) {
+			if asked || name != "copied tasks" {
+				return
+			}
+			asked = true
+			before := noted()
+			need[pawl.Task](t)(pawl.Create(pawl.As(t.Context(), pawl.Caller{Namespace: "other"}), from.Service, pawl.NewTask{Type: "work"}))
+			if after := noted(); after != before {
+				t.Errorf("%d changes of another namespace were noted", after-before)
+			}
+			need[pawl.Task](t)(pawl.Create(t.Context(), from.Service, pawl.NewTask{Type: "work"}))
+			if noted() == before {
+				t.Error("no change was noted")
+			}
+		}})
+		if !asked {
+			t.Error("the move had no such step")
 		}
 	})
 }

@@ -91,6 +91,8 @@ var namespaces = noun{"namespaces", []promise{
 		a, b := w.in("a"), w.in("b")
 		a.oneItem()
 		a.complete(a.claim("gone"), `1`)
+		b.oneItem()
+		b.failPermanently(b.claim("gone"), "no") // a task that has failed is not open
 		b.manyItems(3)
 		b.claim("gone")
 		b.failPermanently(b.claim("gone"), "no")
