@@ -104,6 +104,10 @@ var namespaces = noun{"namespaces", []promise{
 		all, err := w.svc.ListNamespaces(w.ctx, pawl.Page{})
 		w.ok(err, "list namespaces")
 		w.same(all.Items, []pawl.NamespaceInfo{{Namespace: "a"}, {Namespace: "b", OpenTasks: 2, Workers: 1}}, "namespaces")
+		w.sweep() // the events are counted from then on
+		counted, err := w.svc.ListNamespaces(w.ctx, pawl.Page{})
+		w.ok(err, "list namespaces")
+		w.same(counted, all, "namespaces of counted events")
 		page, err := w.svc.ListNamespaces(w.ctx, pawl.Page{Limit: 1})
 		w.ok(err, "the first page")
 		rest, err := w.svc.ListNamespaces(w.ctx, pawl.Page{Cursor: page.Next})
