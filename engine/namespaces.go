@@ -64,7 +64,7 @@ func namespacesPage(ctx context.Context, tx store.Tx, p pawl.Page) (out pawl.Lis
 func openTasks(ctx context.Context, tx store.Tx, namespace string, now int64) (n int64, err error) {
 	stats, err := store.Stats(ctx, tx, namespace, now)
 	for state, tasks := range stats.TasksByState {
-		if s := state.Status(); s == pawl.StatusPending || s == pawl.StatusInProgress {
+		if !state.Over() {
 			n += tasks
 		}
 	}

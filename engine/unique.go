@@ -122,7 +122,7 @@ func (e *Engine) holdIn(ctx context.Context, tx store.Tx, d *draft) (out heldBy,
 	if now, err = store.NowAgain(ctx, tx); err != nil {
 		return out, err
 	}
-	live := !gone && isLive(older.State)
+	live := !gone && !older.State.Over()
 	if gone {
 		older.ID, older.State = holder.TaskID, removedByRetention
 	}
@@ -252,11 +252,6 @@ func contentHash(t *pawl.NewTask) (string, error) {
 		Payload json.RawMessage `json:"payload"`
 		Items   []pawl.NewItem  `json:"items"`
 	}{json.RawMessage(rules.OrNull(t.Payload)), t.Items})
-}
-
-// isLive reports whether a task in the state keeps its key for itself.
-func isLive(s pawl.TaskState) bool {
-	return !s.Ended() && s != pawl.TaskFailed && s != pawl.TaskDeadLettered
 }
 
 // takeKey gives a key to a task, unless a task has it. It waits for calls that are taking the

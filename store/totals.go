@@ -382,10 +382,7 @@ func (t totals) OpenTasks() map[string]int64 {
 	return out
 }
 
-func isOpen(state string) bool {
-	s := pawl.TaskState(state).Status()
-	return s == pawl.StatusPending || s == pawl.StatusInProgress
-}
+func isOpen(state string) bool { return state != "" && !pawl.TaskState(state).Over() }
 
 // ofQueues adds up the totals: how many items are in each state, by queue.
 func (t totals) OfQueues() map[QueueName]map[string]int64 {
