@@ -22,6 +22,12 @@ type Relay struct {
 	UpdatedAt   time.Time      `json:"updated_at"`
 }
 
+// Where a relay goes on, for ResumeRelay.
+const (
+	RelayFromStored = "stored" // its stored position
+	RelayFromNow    = "now"    // the newest event: older ones are not sent
+)
+
 // RefusedEvent is an event that a sink refused.
 type RefusedEvent struct {
 	EventID  string    `json:"event_id"`

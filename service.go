@@ -345,9 +345,9 @@ type ArchiveKeeper interface {
 type RelayKeeper interface {
 	// ListRelays returns the state of each relay, by name.
 	ListRelays(ctx context.Context) (List[Relay], error)
-	// ResumeRelay enables a disabled relay, from its stored position. A relay that is
-	// not disabled is a conflict.
-	ResumeRelay(ctx context.Context, sink string) (Relay, error)
+	// ResumeRelay enables a disabled relay. from is RelayFromStored, which "" means too, RelayFromNow, or a position of the
+	// feed: the relay sends what follows it. A relay that is not disabled is a conflict.
+	ResumeRelay(ctx context.Context, sink, from string) (Relay, error)
 	// ForgetRelay removes the stored state of a relay that no server runs any more; a
 	// running one is a conflict. If it runs again, it starts at the first event.
 	ForgetRelay(ctx context.Context, sink string) error

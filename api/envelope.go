@@ -73,6 +73,11 @@ type WorkerBody struct {
 	Types    []string `json:"types,omitempty"`
 }
 
+// RelayBody says where a relay goes on: stored, now, or a position of the feed; "" = stored.
+type RelayBody struct {
+	From string `json:"from,omitempty"`
+}
+
 // Counts answers with numbers by name.
 type Counts struct {
 	Counts map[string]int64 `json:"counts"`

@@ -79,8 +79,8 @@ func (c *Client) ListRelays(ctx context.Context) (pawl.List[pawl.Relay], error) 
 }
 
 // ResumeRelay enables a disabled relay again; see pawl.RelayKeeper.
-func (c *Client) ResumeRelay(ctx context.Context, sink string) (pawl.Relay, error) {
-	return read[pawl.Relay](ctx, c, "resume_relay", sink, nil)
+func (c *Client) ResumeRelay(ctx context.Context, sink, from string) (pawl.Relay, error) {
+	return write[pawl.Relay](ctx, c, "resume_relay", sink, api.RelayBody{From: from})
 }
 
 // ForgetRelay removes what is stored about a relay; see pawl.RelayKeeper.

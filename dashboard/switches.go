@@ -33,7 +33,7 @@ var switches = map[string]pageSwitch{
 	"/ui/schedules/pause":  {do: ignored(Service.PauseSchedule)},
 	"/ui/schedules/resume": {do: ignored(Service.ResumeSchedule)},
 	"/ui/schedules/run":    {do: ignored(Service.RunSchedule)},
-	"/ui/relays/resume":    {global: true, do: ignored(Service.ResumeRelay)},
+	"/ui/relays/resume":    {global: true, do: resumeRelay},
 	"/ui/keys/revoke":      {global: true, do: revokeKey},
 	"/ui/effects/approve":  {role: "approver", do: approveEffect},
 	"/ui/effects/reject":   {role: "approver", do: rejectEffect},
@@ -46,6 +46,11 @@ func ignored[V any](call func(Service, context.Context, string) (V, error)) func
 		_, err := call(d.svc, ctx, id)
 		return err
 	}
+}
+
+func resumeRelay(ctx context.Context, d *server, sink string, form url.Values) error {
+	_, err := d.svc.ResumeRelay(ctx, sink, form.Get("from"))
+	return err
 }
 
 // performSwitch returns the handler of the switches of a kind of page.

@@ -63,6 +63,28 @@ func (e *Engine) Adopt(ctx context.Context, asCopy bool) (Adoption, error) {
 	return out, nil
 }
 
+// AdoptFrom is Adopt for the database that acts, whose relays go on at once, as by pawl.RelayKeeper's ResumeRelay, from their
+// stored positions or from now. Those that were disabled before stay so, and so do those that an interruption leaves.
+func (e *Engine) AdoptFrom(ctx context.Context, from string) (Adoption, error) {
+	if from != pawl.RelayFromStored && from != pawl.RelayFromNow {
+		return Adoption{}, pawl.Invalid("/relays", "must be %s or %s, not %q", pawl.RelayFromStored, pawl.RelayFromNow, from)
+	}
+	before, err := e.ListRelays(ctx)
+	if err != nil {
+		return Adoption{}, err
+	}
+	out, err := e.Adopt(ctx, false)
+	if err != nil || out.Adopted == nil {
+		return out, err
+	}
+	for _, r := range before.Items {
+		if r.DisabledAt == nil && err == nil {
+			_, err = e.ResumeRelay(ctx, r.Sink, from)
+		}
+	}
+	return out, err
+}
+
 // endLeases ends all leases, in batches.
 func (e *Engine) endLeases(ctx context.Context) (ended int64, err error) {
 	for {
@@ -143,7 +165,8 @@ func disableRelays(ctx context.Context, tx store.Tx, asCopy bool) error {
 	return relays.Each(ctx, tx, func(now int64, r *pawl.Relay) error {
 		at := store.Stamp(now)
 		r.DisabledAt, r.FailingAt, r.Holder, r.HeldUntil = &at, nil, "", nil
-		r.Error = "the database was adopted: `pawl relay resume` sends what follows this position, also what the original has sent since"
+		r.Error = "the database was adopted: `pawl relay resume " + r.Sink + " --from stored` sends what follows this position, also what " +
+			"the original has sent since; `--from now` sends only what comes"
 		if asCopy {
 			r.Error = "the database is a copy for tests"
 		}

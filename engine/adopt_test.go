@@ -89,11 +89,36 @@ func TestAnAdoptedCopyBeginsFromNow(t *testing.T) {
 	if err != nil || len(l.Items) != 1 || l.Items[0].DisabledAt == nil || !strings.Contains(l.Items[0].Error, "pawl relay resume") {
 		t.Fatalf("%+v, %v", l.Items, err)
 	}
-	if _, err := e.ResumeRelay(t.Context(), "bus"); err != nil {
+	if _, err := e.ResumeRelay(t.Context(), "bus", ""); err != nil {
 		t.Fatal(err)
 	}
 	if r, ok, err := e.TakeRelay(t.Context(), "bus", "fake", "two", time.Hour); err != nil || !ok || r.Epoch != 1 || r.Position != 1 {
 		t.Errorf("the relay: %+v, %v, %v", r, ok, err)
+	}
+}
+
+// An adoption may say at once from where relays go on. One that was disabled before stays so.
+func TestAnAdoptionSaysWhereRelaysGoOn(t *testing.T) {
+	for _, from := range []string{"stored", "now", "2"} {
+		_, e := scheduledCopy(t)
+		_, err := e.AdoptFrom(t.Context(), from)
+		if from == "2" {
+			if pawl.CodeOf(err) != pawl.CodeInvalid || !e.Quarantined() {
+				t.Errorf("from %s: %v", from, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := int64(1)
+		if from == "now" {
+			want = need[int64](t)(e.Feed().Head(t.Context()))
+		}
+		r, ok, err := e.TakeRelay(t.Context(), "bus", "fake", "two", time.Hour)
+		if err != nil || !ok || r.Epoch != 1 || r.Position != want {
+			t.Errorf("from %s: %+v, %v, %v; want %d", from, r, ok, err, want)
+		}
 	}
 }
 
@@ -203,7 +228,7 @@ func TestACopyForTestsFiresNothing(t *testing.T) {
 		if _, err := e.ResumeSchedule(t.Context(), "often"); !errors.Is(err, pawl.ErrConflict) {
 			t.Errorf("a schedule goes on: %v", err)
 		}
-		if _, err := e.ResumeRelay(t.Context(), "bus"); !errors.Is(err, pawl.ErrConflict) {
+		if _, err := e.ResumeRelay(t.Context(), "bus", ""); !errors.Is(err, pawl.ErrConflict) {
 			t.Errorf("a relay goes on: %v", err)
 		}
 		if _, ok, err := e.TakeRelay(t.Context(), "new", "fake", "one", time.Hour); ok || err != nil {

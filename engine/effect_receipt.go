@@ -10,9 +10,9 @@ import (
 )
 
 // EffectReceipt proves what became of an effect; see pawl.EffectReader. The statement is made from the
-// leaves alone, as by those who check it.
+// leaves alone, as by those who check it. Its checkpoint is one that as many of this process's witnesses as can be have cosigned.
 func (e *Engine) EffectReceipt(ctx context.Context, id string) (pawl.EffectReceipt, error) {
-	known, err := e.knownLog(nil)
+	known, err := e.knownLog(&translog.Trust{Witnesses: e.cosigners.keys()})
 	if err != nil {
 		return pawl.EffectReceipt{}, err
 	}
@@ -22,11 +22,16 @@ func (e *Engine) EffectReceipt(ctx context.Context, id string) (pawl.EffectRecei
 		if err != nil {
 			return none, err
 		}
-		root, c, err := e.signedRoot(ctx, tx, known)
+		signed, roots, err := e.cosignedRoots(ctx, tx, known)
 		if err != nil {
 			return none, err
 		}
-		list, all, err := store.ProveEffect(ctx, tx, root, &f)
+		c := signed[0]
+		list, all, err := store.ProveEffect(ctx, tx, roots[0], &f)
+		for i := 1; i < len(roots) && err == nil && !all; i++ {
+			c = signed[i]
+			list, all, err = store.ProveEffect(ctx, tx, roots[i], &f)
+		}
 		switch {
 		case err != nil:
 			return none, err
@@ -55,4 +60,23 @@ func (e *Engine) EffectReceipt(ctx context.Context, id string) (pawl.EffectRecei
 		}
 		return r, err
 	})
+}
+
+// cosignedRoots returns the newest checkpoints that all of the witnesses have cosigned, that all but one have, and so on, and the
+// newest of all.
+func (e *Engine) cosignedRoots(ctx context.Context, tx store.Tx, known knownLog) (out []LogCheckpoint, roots []store.LogRoot, err error) {
+	for known.Quorum = len(known.Witnesses); known.Quorum >= 0; known.Quorum-- {
+		if known.Quorum == 0 {
+			known.Witnesses = nil
+		}
+		root, c, err := e.signedRoot(ctx, tx, known)
+		if pawl.CodeOf(err) == pawl.CodeNotFound && known.Quorum > 0 {
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		out, roots = append(out, c), append(roots, root)
+	}
+	return out, roots, nil
 }

@@ -66,7 +66,7 @@ func TestAReceiptHolds(t *testing.T) {
 			f := need[pawl.EffectRecord](t)(c.Service.GetEffect(t.Context(), id))
 			r := need[pawl.EffectReceipt](t)(c.Service.EffectReceipt(t.Context(), id))
 			file := need[[]byte](t)(json.Marshal(r))
-			said, _, err := translog.VerifyReceipt(file, keys)
+			said, _, err := translog.VerifyReceipt(file, translog.Trust{Keys: keys})
 			if err != nil {
 				t.Fatalf("%s: %v\n%s", end, err, file)
 			}
@@ -86,7 +86,7 @@ func TestAReceiptHolds(t *testing.T) {
 					t.Errorf("%s: the answer is in the receipt: %s, %s", end, file, leaf)
 				}
 			}
-			if _, _, err := translog.VerifyReceipt(file, otherKey(t)); err == nil || errors.Is(err, translog.ErrUnreadable) {
+			if _, _, err := translog.VerifyReceipt(file, translog.Trust{Keys: otherKey(t)}); err == nil || errors.Is(err, translog.ErrUnreadable) {
 				t.Errorf("with another key: %v", err)
 			}
 		}
@@ -118,7 +118,7 @@ func TestAChangedReceiptDoesNotHold(t *testing.T) {
 		changed := 0
 		eachChange(whole, func(where string) {
 			text := need[[]byte](t)(json.Marshal(whole))
-			if _, _, err := translog.VerifyReceipt(text, keys); err == nil || errors.Is(err, translog.ErrUnreadable) {
+			if _, _, err := translog.VerifyReceipt(text, translog.Trust{Keys: keys}); err == nil || errors.Is(err, translog.ErrUnreadable) {
 				t.Errorf("with another %s: %v\n%s", where, err, text)
 			}
 			changed++
@@ -127,12 +127,12 @@ func TestAChangedReceiptDoesNotHold(t *testing.T) {
 			t.Errorf("only %d changes", changed)
 		}
 		for n := range file {
-			if _, _, err := translog.VerifyReceipt(file[:n], keys); !errors.Is(err, translog.ErrUnreadable) {
+			if _, _, err := translog.VerifyReceipt(file[:n], translog.Trust{Keys: keys}); !errors.Is(err, translog.ErrUnreadable) {
 				t.Fatalf("the first %d bytes: %v", n, err)
 			}
 		}
 		twice := bytes.Replace(file, []byte(`{"format"`), []byte(`{"format":"x","format"`), 1)
-		if _, _, err := translog.VerifyReceipt(twice, keys); err == nil {
+		if _, _, err := translog.VerifyReceipt(twice, translog.Trust{Keys: keys}); err == nil {
 			t.Error("a receipt with a member twice holds")
 		}
 	})
@@ -222,13 +222,14 @@ func TestAReceiptOutlivesTheArchive(t *testing.T) {
 		if _, err := c.Service.EffectReceipt(t.Context(), opened.ID); !errors.Is(err, pawl.ErrNotFound) {
 			t.Errorf("the receipt of an archived task: %v", err)
 		}
-		if _, _, err := translog.VerifyReceipt(before, keys); err != nil {
+		if _, _, err := translog.VerifyReceipt(before, translog.Trust{Keys: keys}); err != nil {
 			t.Errorf("the receipt that was kept: %v", err)
 		}
 		c.ok(c.Service.RestoreArchive(t.Context(), c.task.ID))
 		c.sign()
 		r := need[pawl.EffectReceipt](t)(c.Service.EffectReceipt(t.Context(), opened.ID))
-		if _, _, err := translog.VerifyReceipt(need[[]byte](t)(json.Marshal(r)), keys); err != nil || r.Effect.State != pawl.EffectDone {
+		file := need[[]byte](t)(json.Marshal(r))
+		if _, _, err := translog.VerifyReceipt(file, translog.Trust{Keys: keys}); err != nil || r.Effect.State != pawl.EffectDone {
 			t.Errorf("after the restoration: %+v, %v", r.Effect, err)
 		}
 	})

@@ -148,6 +148,7 @@ type core struct {
 	watcher       *stream.Watcher
 	waits         *taskwait.Waits
 	schemas       schema.Cache
+	cosigners     cosigners
 	types         typeCache
 	named         namedTypes
 	sweeper       *sweep.Sweeper
@@ -191,14 +192,15 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	}
 	o.TransparencyLog = o.TransparencyLog.withKey(url)
 	archives, err := o.retention(url)
-	if err != nil {
+	witnesses, unusable := newCosigners(o.TransparencyLog)
+	if err := cmp.Or(err, unusable); err != nil {
 		return nil, err
 	}
 	db, err := openDB(ctx, url, o)
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{core: &core{opts: o, log: o.Log, leaveTo: leaveTo, childrenLeft: make(chan struct{}, 1),
+	e := &Engine{core: &core{opts: o, log: o.Log, cosigners: witnesses, leaveTo: leaveTo, childrenLeft: make(chan struct{}, 1),
 		logLags: make(chan struct{}, 1), asked: make(chan struct{}, 1)}}
 	e.root = e
 	e.open, e.shut = context.WithCancel(context.Background())

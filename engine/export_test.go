@@ -237,3 +237,22 @@ func Declared() []kernel.Room { return declared() }
 
 // Rules are the rules of the doctor.
 func Rules() []store.RuleSearch { return doctorRules() }
+
+// Cosign has the witnesses asked for the checkpoint that was signed last, as Run does.
+func (e *Engine) Cosign(ctx context.Context) {
+	c := &e.cosigners
+	select {
+	case c.now = <-c.next:
+	default:
+	}
+	for _, w := range c.list {
+		w.next = time.Time{}
+	}
+	e.cosign(ctx, c.due(time.Time{}))
+}
+
+// BeginLog begins a new history of the log with a new key, as after an adoption.
+func (e *Engine) BeginLog(ctx context.Context, leaves int64) error {
+	err := e.db.Do(forAll(ctx), func(ctx context.Context, tx store.Tx) error { return beginLog(ctx, tx, leaves) })
+	return errors.Join(err, e.keyOfLog(ctx))
+}

@@ -64,7 +64,11 @@ func (e *Engine) Gauges(ctx context.Context) ([]pawl.Gauge, error) {
 	}
 	out = append(out, pawl.Gauge{Name: "pawl_quarantined", Help: "1 while nothing acts: the database is a copy or was moved.", Value: still})
 	more, err := relays.Gauges(ctx, e.relayed, at)
-	return append(out, more...), err
+	if out = append(out, more...); err == nil {
+		more, err = e.witnessGauges(ctx)
+		out = append(out, more...)
+	}
+	return out, err
 }
 
 // effectGauges counts the effects that are not decided.

@@ -41,6 +41,9 @@ type LogOptions struct {
 	// fails, it is called again with the newest one, after 1 s and then twice as long each
 	// time, up to a minute.
 	Send func(ctx context.Context, note string) error
+	// Witnesses are asked by Run to cosign each new checkpoint. Nothing waits for one that does not answer; it is asked
+	// again after 1 s and then twice as long each time, up to a minute.
+	Witnesses []LogWitness
 }
 
 func (o LogOptions) withKey(url string) LogOptions {
@@ -108,6 +111,7 @@ func (e *Engine) signLog(ctx context.Context, size int64) (text string, signed i
 	if err != nil { // it is signed again, also if the log does not grow
 		return "", size, err
 	}
+	e.cosigners.offer(c)
 	return c.Note, c.Size, nil
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"strings"
 
 	"github.com/pawl-work/pawl/store"
 )
@@ -29,13 +30,19 @@ func putEpoch(ctx context.Context, tx store.Tx, e logEpoch) error {
 	return err
 }
 
-// signedCheckpoint is the newest checkpoint that a signer has made.
+// signedCheckpoint is the newest checkpoint that a signer has made, or that a witness has cosigned.
 type signedCheckpoint struct {
-	Signer    string // the key: its name and hash
+	Signer    string // the key, of the log or of the witness: its name and hash
 	Epoch     int64
 	Size      int64
 	Note      string
 	CreatedAt int64
+}
+
+// body is what is signed, without the signatures.
+func (c signedCheckpoint) body() string {
+	text, _, _ := strings.Cut(c.Note, "\n\n")
+	return text
 }
 
 // signedCheckpoints lists the newest checkpoint of each signer, the largest first.

@@ -34,7 +34,7 @@ func (l logState) past(known knownLog) (p logPast, err error) {
 	if known.kept == "" {
 		return p, nil
 	}
-	kept, err := translog.Open(known.kept, known.keys)
+	kept, err := translog.Open(known.kept, known.Keys)
 	if err != nil || kept.Origin != l.last().Origin {
 		return p, nil // of a key that the caller does not name, or of another history, which is a fault of its own
 	}
@@ -48,11 +48,11 @@ func (l logState) past(known knownLog) (p logPast, err error) {
 		p.state, p.common = pastContinued, kept.Size
 		return p, nil
 	}
-	if p.common, err = l.commonOf(known.keys, kept); errors.As(err, &cut) {
+	if p.common, err = l.commonOf(known.Keys, kept); errors.As(err, &cut) {
 		err = nil
 	}
 	p.state = pastChanged
-	if l.newestSigned(known.keys) < kept.Size {
+	if l.newestSigned(known.Keys) < kept.Size {
 		p.state = pastLost
 	}
 	return p, err
@@ -92,6 +92,11 @@ func (e *Engine) Warnings(ctx context.Context) ([]Warning, error) {
 	} else if stale != nil {
 		out = append([]Warning{*stale}, out...)
 	}
+	witnesses, err := e.witnessWarnings(ctx)
+	if err != nil {
+		return out, err
+	}
+	out = append(witnesses, out...)
 	w, err := e.epochWarning(ctx)
 	if err != nil || w == nil {
 		return out, err

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/translog"
 )
 
 // packed returns numbers of events as a literal of SQL, as the tables of the log have them.
@@ -161,11 +162,11 @@ func TestAKeyThatSignedNothingIsAFault(t *testing.T) {
 		c.someEvents()
 		_, public, err := note.GenerateKey(rand.Reader, "pawl/other")
 		c.ok(nil, err)
-		all, err := c.Engine.VerifyLog(t.Context(), -1, []string{public})
+		all, err := c.Engine.VerifyLog(t.Context(), -1, &translog.Trust{Keys: []string{public}})
 		if err != nil || all.Intact || all.Faults[0].Kind != "root" {
 			t.Errorf("the log: %+v, %v", all, err)
 		}
-		one, err := c.Engine.VerifyTask(t.Context(), c.task.ID, []string{public})
+		one, err := c.Engine.VerifyTask(t.Context(), c.task.ID, &translog.Trust{Keys: []string{public}})
 		if err != nil || one.Intact || one.Faults[0].Kind != "root" {
 			t.Errorf("the task: %+v, %v", one, err)
 		}

@@ -37,21 +37,25 @@ func (l logState) last() logEpoch { return l.epochs[len(l.epochs)-1] }
 
 // knownLog is what is known of the log outside the database.
 type knownLog struct {
-	keys   []string // the public keys that count
-	kept   string   // the checkpoint that is kept beside the signing key; "" = none
-	wanted bool     // the caller named the keys: one of them must have signed
+	translog.Trust        // the keys that count
+	kept           string // the checkpoint that is kept beside the signing key; "" = none
+	wanted         bool   // the caller named keys: one of them must have signed, or witnesses
 }
 
 // knownLog reads the signer's files. Call it before the transaction that reads the log: a
 // checkpoint that is signed later may be larger than the log of its snapshot.
-func (e *Engine) knownLog(keys []string) (k knownLog, err error) {
+func (e *Engine) knownLog(trust *translog.Trust) (k knownLog, err error) {
 	path := e.opts.TransparencyLog.Key
-	k.kept = translog.ReadKept(path)
-	if k.wanted = len(keys) > 0; k.wanted {
-		k.keys, err = verifiers(keys)
-		return k, err
+	if trust != nil {
+		k.Trust = *trust
 	}
-	k.keys, err = translog.Public(path)
+	k.kept, k.wanted = translog.ReadKept(path), len(k.Keys)+len(k.Witnesses) > 0
+	if k.Trust, err = k.Check(); err != nil {
+		return k, &pawl.Error{Code: pawl.CodeInvalid, Op: "verify", Message: err.Error(), Err: err}
+	}
+	if len(k.Keys) == 0 {
+		k.Keys, err = translog.Public(path)
+	}
 	return k, err
 }
 
@@ -73,15 +77,18 @@ func (l logState) root(known knownLog) (root store.LogRoot, found *LogCheckpoint
 	}
 	origin := l.last().Origin
 	if known.kept != "" && !known.wanted {
-		if c, err := translog.Open(known.kept, known.keys); err != nil || c.Origin != origin {
+		if c, err := translog.Open(known.kept, known.Keys); err != nil || c.Origin != origin {
 			faults = append(faults, LogFault{Kind: store.FaultRoot,
 				Found: "the checkpoint that is kept beside the key is of another history than the log's"})
 		}
 	}
 	for _, s := range signed {
-		c, err := translog.Open(s.Note, known.keys)
-		if err != nil || c.Origin != origin || found != nil && c.Size <= found.Size {
+		c, err := known.Open(s.Note)
+		if err != nil || c.Origin != origin {
 			continue // of another key or history
+		}
+		if found != nil && (c.Size < found.Size || c.Size == found.Size && len(s.Note) <= len(found.Note)) {
+			continue // the same with fewer cosignatures
 		}
 		root = store.LogRoot{Size: c.Size, Root: c.Root}
 		found = &LogCheckpoint{Origin: origin, Size: c.Size, Root: base64.StdEncoding.EncodeToString(c.Root[:]), Note: s.Note}
@@ -90,6 +97,8 @@ func (l logState) root(known knownLog) (root store.LogRoot, found *LogCheckpoint
 		}
 	}
 	switch {
+	case found == nil && len(known.Witnesses) > 0:
+		faults = append(faults, LogFault{Kind: store.FaultRoot, Found: "no checkpoint of this log is cosigned by as many of the witnesses"})
 	case found == nil && known.wanted:
 		faults = append(faults, LogFault{Kind: store.FaultRoot, Found: "no checkpoint of this log is signed with the given key"})
 	case root.Size > l.tree.Size:
@@ -118,7 +127,7 @@ func (e *Engine) newestSigned() (sweep.ReadSigned, error) {
 		}
 		origin := l.last().Origin
 		out.Open = func(note string) (store.LogRoot, bool) {
-			c, err := translog.Open(note, known.keys)
+			c, err := translog.Open(note, known.Keys)
 			return store.LogRoot{Size: c.Size, Root: c.Root}, err == nil && c.Origin == origin
 		}
 		return out, nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -59,12 +60,22 @@ func TestKilledMoversLoseNothing(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s to %s, namespace %s", way[0], way[1], namespace), func(t *testing.T) {
 				t.Parallel()
-				for range times(1, 20) {
+				for range moverRuns(t) {
 					killMovers(t, pawltest.OpenReal(t, way[0]), pawltest.OpenReal(t, way[1]), namespace)
 				}
 			})
 		}
 	}
+}
+
+// moverRuns is how often movers are killed at each step: once, 20 times with PAWL_TORTURE=1, or as often as PAWL_MOVERS says.
+func moverRuns(t *testing.T) int {
+	t.Helper()
+	n := times(1, 20)
+	if text := os.Getenv("PAWL_MOVERS"); text != "" {
+		n = need[int](t)(strconv.Atoi(text))
+	}
+	return n
 }
 
 func killMovers(t *testing.T, from, to *pawltest.Pawl, namespace string) {

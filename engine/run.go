@@ -103,6 +103,7 @@ func (e *Engine) beginLoops(ctx context.Context, passes *sync.WaitGroup) {
 	passes.Go(func() { e.feed.Run(ctx) })
 	e.k.Guard.Wait(ctx)
 	passes.Go(func() { e.k.Guard.Answer(ctx, e.asked) })
+	passes.Go(func() { e.cosignLoop(ctx) })
 	passes.Go(func() { e.signLoop(ctx) })
 	passes.Go(func() { schedules.Loop(store.WithLimit(ctx, passLimit), e.timetables) })
 	passes.Go(func() { bulk.Loop(ctx, e.bulks) })

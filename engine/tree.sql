@@ -18,3 +18,16 @@ VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (signer) DO UPDATE
 SET epoch = excluded.epoch, size = excluded.size, note = excluded.note, created_at = excluded.created_at
 WHERE (pawl.log_checkpoints.epoch, pawl.log_checkpoints.size) < (excluded.epoch, excluded.size)
+
+-- Why a witness does not cosign the log, until it does.
+-- name: put trouble
+INSERT INTO pawl.relay_cursors (sink, position, detail, updated_at)
+VALUES ($1, 0, $2, $3)
+ON CONFLICT (sink) DO UPDATE
+SET detail = excluded.detail, updated_at = excluded.updated_at
+
+-- name: troubles
+SELECT sink, detail, updated_at
+FROM pawl.relay_cursors
+WHERE sink >= 'witness.' AND sink < 'witness/'
+ORDER BY sink

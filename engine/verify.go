@@ -105,12 +105,12 @@ func (e *Engine) signedRoot(ctx context.Context, tx store.Tx, known knownLog) (s
 
 // VerifyTask proves that each event of a task is in the transparency log, under the newest
 // checkpoint that a known key has signed. It proves inclusion, not completeness: an event
-// that was removed is found by VerifyLog. keys are the public keys of which one must have
-// signed the checkpoint; none = those beside the signing key. A text of several, one a line, is
+// that was removed is found by VerifyLog. trust says whose signatures the checkpoint needs; nil, or no keys =
+// those beside the signing key. A text of several, one a line, is
 // several keys. VerifyTask changes nothing.
-func (e *Engine) VerifyTask(ctx context.Context, taskID string, keys []string) (TaskVerification, error) {
+func (e *Engine) VerifyTask(ctx context.Context, taskID string, trust *translog.Trust) (TaskVerification, error) {
 	taskID = idform.Task(taskID)
-	known, err := e.knownLog(keys)
+	known, err := e.knownLog(trust)
 	if err != nil {
 		return TaskVerification{}, err
 	}
@@ -145,11 +145,11 @@ func (e *Engine) VerifyTask(ctx context.Context, taskID string, keys []string) (
 }
 
 // VerifyLog compares the whole log with the events: pages, leaves, rows and removals, of all
-// namespaces. limit is the number of newest events to compare; below 0 = all. keys are those
+// namespaces. limit is the number of newest events to compare; below 0 = all. trust is that
 // of VerifyTask. It changes nothing. Others may write meanwhile.
-func (e *Engine) VerifyLog(ctx context.Context, limit int, keys []string) (LogVerification, error) {
+func (e *Engine) VerifyLog(ctx context.Context, limit int, trust *translog.Trust) (LogVerification, error) {
 	v := LogVerification{Faults: []LogFault{}}
-	known, err := e.knownLog(keys)
+	known, err := e.knownLog(trust)
 	if err != nil {
 		return v, err
 	}
@@ -264,12 +264,12 @@ type SinceVerification struct {
 // VerifySince proves that the log continues a checkpoint that was kept elsewhere: all its
 // leaves are still the same. A checkpoint of a history before a fork is consistent up to
 // the fork. A checkpoint that no known key has signed is invalid.
-func (e *Engine) VerifySince(ctx context.Context, note string, keys []string) (v SinceVerification, err error) {
-	known, err := e.knownLog(keys)
+func (e *Engine) VerifySince(ctx context.Context, note string, trust *translog.Trust) (v SinceVerification, err error) {
+	known, err := e.knownLog(trust)
 	if err != nil {
 		return v, err
 	}
-	c, err := translog.Open(note, known.keys)
+	c, err := known.Open(note)
 	if err != nil {
 		return v, &pawl.Error{Code: pawl.CodeInvalid, Op: "verify", Message: "the checkpoint cannot be used: " + err.Error(), Err: err}
 	}
@@ -304,7 +304,7 @@ func (e *Engine) VerifySince(ctx context.Context, note string, keys []string) (v
 			return err
 		case c.Size > tree.Size:
 			v.Found = "the log has fewer leaves than the checkpoint: the database went back in time, or its end was cut off"
-		case root != c.Root && l.newestSigned(known.keys) < c.Size:
+		case root != c.Root && l.newestSigned(known.Keys) < c.Size:
 			v.Found = "the log has another root at that size, and the database does not have a checkpoint of that size: it went back in " +
 				"time, and other events have taken the places of lost ones; `pawl log fork` begins a new history"
 		case root != c.Root:

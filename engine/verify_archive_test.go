@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
+	"github.com/pawl-work/pawl/translog"
 )
 
 // lines returns the lines of an archive.
@@ -245,12 +246,12 @@ func TestAllKeysThatAreGivenCount(t *testing.T) {
 			if given == nil {
 				continue // those beside the signing key
 			}
-			if _, err := c.Engine.VerifyLog(t.Context(), -1, given); pawl.CodeOf(err) != pawl.CodeInvalid {
+			if _, err := c.Engine.VerifyLog(t.Context(), -1, &translog.Trust{Keys: given}); pawl.CodeOf(err) != pawl.CodeInvalid {
 				t.Errorf("the log, %q: %v", given, err)
 			}
 		}
 		c.sign() // with the newest
-		if got, err := c.Engine.VerifyLog(t.Context(), -1, []string{public}); err != nil || !got.Intact {
+		if got, err := c.Engine.VerifyLog(t.Context(), -1, &translog.Trust{Keys: []string{public}}); err != nil || !got.Intact {
 			t.Errorf("the log: %+v, %v", got, err)
 		}
 	})

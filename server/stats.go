@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -64,8 +65,8 @@ func (s *server) statsRoutes() {
 	add(s, "list_relays", func(ctx context.Context, _ *nothing) (*answer[pawl.List[pawl.Relay]], error) {
 		return page(s.svc.ListRelays(ctx))
 	})
-	change(s, "resume_relay", func(ctx context.Context, svc pawl.Service, in *emptyOn) (*answer[pawl.Relay], error) {
-		return reply(svc.ResumeRelay(ctx, in.ID))
+	change(s, "resume_relay", func(ctx context.Context, svc pawl.Service, in *onRelay) (*answer[pawl.Relay], error) {
+		return reply(svc.ResumeRelay(ctx, in.ID, cmp.Or(in.Body, &api.RelayBody{}).From))
 	})
 	change(s, "forget_relay", func(ctx context.Context, svc pawl.Service, in *member) (*nothing, error) {
 		return &nothing{}, svc.ForgetRelay(ctx, in.ID)
@@ -83,6 +84,12 @@ func (s *server) archiveRoutes() {
 	change(s, "delete_archive", func(ctx context.Context, svc pawl.Service, in *member) (*nothing, error) {
 		return &nothing{}, svc.DeleteArchive(ctx, in.ID)
 	})
+}
+
+// onRelay may say from where a relay goes on.
+type onRelay struct {
+	ID   string `path:"id" doc:"The id."`
+	Body *api.RelayBody
 }
 
 // empty and emptyOn are calls whose body is empty: {} or none.

@@ -18,10 +18,9 @@ import (
 // ErrUnreadable says that a file is no receipt: it is not a JSON object.
 var ErrUnreadable = errors.New("it is no receipt")
 
-// VerifyReceipt checks a receipt with nothing but its bytes and the public keys of which one must have signed
-// its checkpoint. The error is ErrUnreadable if the file is not a JSON object; any other one says why the
-// receipt does not hold.
-func VerifyReceipt(file []byte, keys []string) (pawl.EffectStatement, Checkpoint, error) {
+// VerifyReceipt checks a receipt with nothing but its bytes and the keys whose signatures its checkpoint needs. The error
+// is ErrUnreadable if the file is not a JSON object; any other one says why the receipt does not hold.
+func VerifyReceipt(file []byte, trust Trust) (pawl.EffectStatement, Checkpoint, error) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(file, &object); err != nil || object == nil {
 		return pawl.EffectStatement{}, Checkpoint{}, fmt.Errorf("%w: the file is not a JSON object", ErrUnreadable)
@@ -30,7 +29,7 @@ func VerifyReceipt(file []byte, keys []string) (pawl.EffectStatement, Checkpoint
 	if err := strictjson.Read(file, &r); err != nil {
 		return pawl.EffectStatement{}, Checkpoint{}, err
 	}
-	c, err := openAlone(r.Checkpoint, keys)
+	c, err := openAlone(r.Checkpoint, trust)
 	switch {
 	case r.Format != pawl.EffectReceiptFormat:
 		err = fmt.Errorf("its format is %q, and not %s", r.Format, pawl.EffectReceiptFormat)
@@ -56,19 +55,25 @@ func VerifyReceipt(file []byte, keys []string) (pawl.EffectStatement, Checkpoint
 	return said, c, err
 }
 
-// openAlone is Open for a checkpoint that has only signatures of the given keys, each in its one form.
-func openAlone(text string, keys []string) (Checkpoint, error) {
-	c, err := Open(text, keys)
+// openAlone is Trust.Open for a checkpoint whose signatures have their one form each. Those of unknown witnesses may be
+// beside those that count; no key of the log has signed twice.
+func openAlone(text string, trust Trust) (Checkpoint, error) {
+	c, err := trust.Open(text)
 	if err != nil {
-		return c, fmt.Errorf("the checkpoint is signed with none of the given keys: %w", err)
+		return c, fmt.Errorf("the checkpoint is not signed with the given keys: %w", err)
 	}
 	_, signatures, _ := strings.Cut(text, "\n\n")
-	if again := strings.SplitAfter(signatures, "\n"); len(again) != 2 || again[1] != "" {
-		return c, errors.New("the checkpoint has more than one signature")
-	}
-	signature := strings.TrimSuffix(signatures[strings.LastIndex(signatures, " ")+1:], "\n")
-	if _, err := exact(signature); err != nil {
-		return c, fmt.Errorf("the signature: %w", err)
+	seen := map[string]bool{}
+	for line := range strings.Lines(signatures) {
+		name, signature, _ := strings.Cut(strings.TrimPrefix(strings.TrimSuffix(line, "\n"), "— "), " ")
+		b, err := exact(signature)
+		if err != nil {
+			return c, fmt.Errorf("the signature: %w", err)
+		}
+		if name += string(b[:min(4, len(b))]); seen[name] {
+			return c, errors.New("the checkpoint has two signatures of one key")
+		}
+		seen[name] = true
 	}
 	return c, nil
 }

@@ -93,7 +93,7 @@ var arrows = map[string][]string{
 	"cmd/pawl/internal/bulk": {"", "cmd/pawl/internal/cli", "cmd/pawl/internal/task"},
 	"cmd/pawl/internal/cli": {"", "access", "api", "access/signin", "client", "engine", "inbound", "mcp", "store/objects", "store/objects/s3",
 		"internal/durable", "internal/jsonscan", "internal/nearest", "internal/strictjson", "internal/terminal", "tracing", "internal/gate",
-		"internal/mcpgate", "internal/push"},
+		"internal/mcpgate", "internal/push", "translog"},
 	"cmd/pawl/internal/task": {"", "cmd/pawl/internal/checkpoint", "cmd/pawl/internal/cli", "internal/terminal"},
 	"cmd/pawl/internal/item": {"", "api", "cmd/pawl/internal/checkpoint", "cmd/pawl/internal/cli", "cmd/pawl/internal/task",
 		"internal/terminal"},
@@ -103,7 +103,7 @@ var arrows = map[string][]string{
 	"cmd/pawl/internal/demo":   {"", "cmd/pawl/internal/cli", "internal/demo"},
 	"cmd/pawl/internal/worker": {"", "worker", "cmd/pawl/internal/cli", "internal/childproc", "internal/strictjson", "internal/terminal",
 		"tracing"},
-	"cmd/pawl/internal/db": {"", "engine", "store", "store/relocate", "cmd/pawl/internal/cli", "cmd/pawl/internal/task",
+	"cmd/pawl/internal/db": {"", "engine", "store", "store/relocate", "translog", "cmd/pawl/internal/cli", "cmd/pawl/internal/task",
 		"internal/measure", "internal/terminal", "internal/testserver"},
 	"cmd/pawl/internal/serve": {
 		"",

@@ -10,7 +10,7 @@ var relays = noun{"relays", []promise{
 		w.same(list, pawl.List[pawl.Relay]{Items: []pawl.Relay{}}, "relays")
 	}},
 	{"an unknown relay cannot be resumed or forgotten", func(w *fixture) {
-		_, err := w.svc.ResumeRelay(w.ctx, "nowhere")
+		_, err := w.svc.ResumeRelay(w.ctx, "nowhere", pawl.RelayFromNow)
 		w.refused(err, pawl.CodeNotFound)
 		w.refused(w.svc.ForgetRelay(w.ctx, "nowhere"), pawl.CodeNotFound)
 	}},

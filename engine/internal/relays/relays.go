@@ -3,6 +3,7 @@ package relays
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -156,17 +157,47 @@ func (a *Relays) behind(ctx context.Context, head int64, r *pawl.Relay) error {
 }
 
 // ResumeRelay enables a disabled relay again; see pawl.RelayKeeper.
-func (a *Relays) ResumeRelay(ctx context.Context, sink string) (pawl.Relay, error) {
+func (a *Relays) ResumeRelay(ctx context.Context, sink, from string) (pawl.Relay, error) {
 	if a.k.Guard.Test() {
 		return pawl.Relay{}, kernel.OffForGood("resume", "relays")
+	}
+	begin, err := beginning(ctx, a, from)
+	if err != nil {
+		return pawl.Relay{}, err
 	}
 	return a.change(ctx, sink, func(ctx context.Context, tx store.Tx, now int64, r *pawl.Relay) error {
 		if r.DisabledAt == nil {
 			return &pawl.Error{Code: pawl.CodeConflict, Op: "resume", Message: "the relay is not disabled", State: "enabled", Allowed: []string{}}
 		}
 		r.DisabledAt, r.FailingAt, r.Error = nil, nil, ""
+		if err := begin(ctx, tx, r); err != nil {
+			return err
+		}
 		return write(ctx, tx, now, *r)
 	})
+}
+
+// beginning returns what sets the position of a relay that goes on from where a person says.
+func beginning(ctx context.Context, a *Relays, from string) (func(ctx context.Context, tx store.Tx, r *pawl.Relay) error, error) {
+	if from == "" || from == pawl.RelayFromStored {
+		return func(context.Context, store.Tx, *pawl.Relay) error { return nil }, nil
+	}
+	head, err := a.k.Feed.Head(kernel.ForAll(ctx))
+	if err != nil {
+		return nil, err
+	}
+	position := head
+	if from != pawl.RelayFromNow {
+		if position, err = strconv.ParseInt(from, 10, 64); err != nil || position < 0 || position > head {
+			return nil, pawl.Invalid("/from", "must be stored, now, or a position of the feed, 0 to %d, not %q", head, from)
+		}
+	}
+	return func(ctx context.Context, tx store.Tx, r *pawl.Relay) error {
+		s, err := store.ReadFeed(ctx, tx)
+		r.Epoch, r.Position = s.Epoch, position
+		r.Holder, r.HeldUntil = "", nil // one that has disabled it does not write its own position any more
+		return err
+	}, nil
 }
 
 // ForgetRelay removes the stored state of a relay; see pawl.RelayKeeper.

@@ -169,7 +169,7 @@ func TestADisabledRelayIsOnRecord(t *testing.T) {
 				events.Items[1].Message != task.Error.Message {
 				t.Errorf("on record: %+v", events.Items)
 			}
-			need[pawl.Relay](t)(p.Engine.ResumeRelay(ctx, "hook"))
+			need[pawl.Relay](t)(p.Engine.ResumeRelay(ctx, "hook", ""))
 		}
 		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
 		if ls := need[[]pawl.Lease](t)(p.Engine.Claim(ctx, pawl.ClaimRequest{WorkerID: "w"})); len(ls) != 0 {
@@ -189,7 +189,7 @@ func TestDisabledRelayIsResumed(t *testing.T) {
 			return r, ok
 		}
 		r, _ := take()
-		if _, err := p.Engine.ResumeRelay(t.Context(), "hook"); !errors.Is(err, pawl.ErrConflict) {
+		if _, err := p.Engine.ResumeRelay(t.Context(), "hook", pawl.RelayFromStored); !errors.Is(err, pawl.ErrConflict) {
 			t.Errorf("resuming what is not disabled: %v", err)
 		}
 		if err := p.Engine.ForgetRelay(t.Context(), "hook"); !errors.Is(err, pawl.ErrConflict) {
@@ -201,7 +201,7 @@ func TestDisabledRelayIsResumed(t *testing.T) {
 		if _, ok := take(); ok {
 			t.Error("it was taken")
 		}
-		if r := need[pawl.Relay](t)(p.Engine.ResumeRelay(t.Context(), "hook")); r.DisabledAt != nil || r.Error != "" || r.Position != 3 {
+		if r := need[pawl.Relay](t)(p.Engine.ResumeRelay(t.Context(), "hook", "")); r.DisabledAt != nil || r.Error != "" || r.Position != 3 {
 			t.Errorf("resumed: %+v", r)
 		}
 		if r, ok := take(); !ok || r.Position != 3 {
@@ -213,6 +213,46 @@ func TestDisabledRelayIsResumed(t *testing.T) {
 		}
 		if r, ok := take(); !ok || r.Position != 0 {
 			t.Errorf("taken anew: %+v, %v", r, ok)
+		}
+	})
+}
+
+// A relay goes on from where a person says: its stored position, now, or another position.
+func TestARelayGoesOnFromWhereItIsTold(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		for range 3 {
+			need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a"}))
+		}
+		for _, x := range []struct {
+			from string
+			want int64 // -1 = invalid
+		}{{"stored", 1}, {"now", 4}, {"2", 2}, {"0", 0}, {"", 1}, {"99", -1}, {"-1", -1}, {"then", -1}} {
+			r, ok, err := p.Engine.TakeRelay(ctx, "hook", "webhook", "me", time.Minute)
+			if err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			at := p.Now()
+			r.Position, r.DisabledAt = 1, &at
+			need[bool](t)(p.Engine.KeepRelay(ctx, r, time.Minute))
+			head := need[int64](t)(p.Engine.Feed().Head(ctx)) // each time that it is disabled, there are two events more
+			resumed, err := p.Engine.ResumeRelay(ctx, "hook", x.from)
+			want := x.want
+			if x.from == "now" {
+				want = head
+			}
+			if (pawl.CodeOf(err) == pawl.CodeInvalid) != (x.want < 0) || err == nil && (resumed.Position != want || resumed.DisabledAt != nil) {
+				t.Errorf("from %q: %+v, %v; want %d", x.from, resumed, err, want)
+			}
+			if moved := want != 1 && x.want >= 0; moved { // by whom it was disabled
+				r.Position = 77
+				if need[bool](t)(p.Engine.KeepRelay(ctx, r, 0)) {
+					t.Errorf("from %q: the position of before is back", x.from)
+				}
+			}
+			if x.want < 0 {
+				need[pawl.Relay](t)(p.Engine.ResumeRelay(ctx, "hook", ""))
+			}
 		}
 	})
 }

@@ -9,8 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/internal/durable"
+	"github.com/pawl-work/pawl/translog"
 )
 
 // sendTimeout bounds one delivery of a checkpoint.
@@ -19,6 +22,12 @@ const sendTimeout = 10 * time.Second
 // check refuses an address that sends checkpoints in the clear to another machine: they
 // could be replaced on the way.
 func (c recordConfig) check() error {
+	for _, text := range c.Witnesses {
+		key, address, _ := strings.Cut(text, "=")
+		if _, err := translog.NewWitness(key, address); err != nil {
+			return Invalid("record.witnesses, each as KEY=URL: %v", err)
+		}
+	}
 	if !strings.HasPrefix(c.Send, "http://") {
 		return nil
 	}
@@ -33,8 +42,19 @@ func (c recordConfig) check() error {
 	return nil
 }
 
+// WitnessFlags adds the flags that say which witnesses must have cosigned a checkpoint.
+func WitnessFlags(cmd *cobra.Command, trust *translog.Trust) {
+	cmd.Flags().StringArrayVar(&trust.Witnesses, "witness", nil,
+		"public keys of witnesses, one a line, that must have cosigned the checkpoint; may be repeated")
+	cmd.Flags().IntVar(&trust.Quorum, "quorum", 0, "how many of the witnesses must have cosigned (default: all)")
+}
+
 func (c recordConfig) options() engine.LogOptions {
 	o := engine.LogOptions{Key: c.Key}
+	for _, text := range c.Witnesses {
+		key, address, _ := strings.Cut(text, "=")
+		o.Witnesses = append(o.Witnesses, engine.LogWitness{Key: key, URL: address})
+	}
 	switch {
 	case c.Send == "":
 	case strings.HasPrefix(c.Send, "http://") || strings.HasPrefix(c.Send, "https://"):

@@ -135,6 +135,8 @@ type RelayConfig struct {
 type recordConfig struct {
 	Key  string `koanf:"key"`
 	Send string `koanf:"send"`
+
+	Witnesses []string `koanf:"witnesses"` // KEY=URL
 }
 
 // keepAsDefaults raises the ages to the defaults: a command without flags for them may keep more than the defaults do, and
@@ -240,6 +242,8 @@ var Settings = []Setting{
 	{Key: "record.key", Help: "file of the key that signs the transparency log; made on first use (default: beside a SQLite database)",
 		More: "Without one, as by default with PostgreSQL, this process signs nothing: [provenance.md](provenance.md#checkpoints)"},
 	{Key: "record.send", Help: "file or https URL that gets each new checkpoint of the transparency log"},
+	{Key: "record.witnesses", Flag: "log-witness", Repeat: true, Words: true,
+		Help: "witness that cosigns the checkpoints of the transparency log, as KEY=URL", More: "[provenance.md](provenance.md#witnesses)"},
 	{Key: "serve.session_idle", Default: time.Hour, Help: "a login to the dashboard ends after this time without use"},
 	{Key: "serve.session_length", Default: 12 * time.Hour, Help: "a login to the dashboard ends after this time at the latest"},
 	{Key: "serve.types", Flag: "types", Help: "folder of YAML and JSON files whose types are registered at the start"},

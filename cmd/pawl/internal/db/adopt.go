@@ -39,12 +39,14 @@ func StatusCommand(a *cli.App) *cobra.Command {
 // AdoptCommand returns the command `pawl adopt`.
 func AdoptCommand(a *cli.App) *cobra.Command {
 	var asCopy bool
-	var expect string
+	var expect, relays string
 	cmd := a.Verb("adopt", "End the quarantine of a database: it acts from now on, or is a copy for tests", cobra.NoArgs,
 		withEngine(a, func(ctx context.Context, e *engine.Engine) error {
 			switch {
 			case expect != "" && asCopy:
 				return cli.Invalid("--expect and --as-copy are two things: expect a place here, or adopt a copy there")
+			case relays != "" && (asCopy || expect != ""):
+				return cli.Invalid("--relays is for a database that acts, not with --as-copy or --expect")
 			case expect != "":
 				if err := e.ExpectPlace(ctx, expect); err != nil {
 					return err
@@ -54,14 +56,20 @@ func AdoptCommand(a *cli.App) *cobra.Command {
 					fmt.Fprintf(w, "The database is admitted once at %s.\n", shown)
 				})
 			}
-			out, err := e.Adopt(ctx, asCopy)
+			adopt := func() (engine.Adoption, error) { return e.Adopt(ctx, asCopy) }
+			if relays != "" {
+				adopt = func() (engine.Adoption, error) { return e.AdoptFrom(ctx, relays) }
+			}
+			out, err := adopt()
 			if err != nil {
 				return err
 			}
-			return a.Show(out, func(w io.Writer) { adoptionLines(w, out) })
+			return a.Show(out, func(w io.Writer) { adoptionLines(w, out, relays) })
 		}))
 	cmd.Flags().BoolVar(&asCopy, "as-copy", false, "make it a copy for tests: its schedules and relays are off for good")
 	cmd.Flags().StringVar(&expect, "expect", "", "before a move or an upgrade, run this on the original: admit the database once at this URL")
+	cmd.Flags().StringVar(&relays, "relays", "",
+		"where relays go on at once: stored (also what the original has sent since) or now (default: they wait for `pawl relay resume`)")
 	cmd.Long = "A database that was copied or moved is quarantined: it can be read, and nothing acts. `pawl adopt` makes it the one\n" +
 		"that acts; the original must not act any more then. Leases end, schedules begin from now, a new epoch of the feed and\n" +
 		"of the log begins, and relays wait for `pawl relay resume`."
@@ -70,13 +78,15 @@ func AdoptCommand(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-func adoptionLines(w io.Writer, out engine.Adoption) {
+func adoptionLines(w io.Writer, out engine.Adoption, relays string) {
 	switch {
 	case out.Adopted == nil:
 		fmt.Fprintln(w, "The database is not quarantined: nothing was changed.")
 		return
 	case *out.Adopted == "copy":
 		fmt.Fprintln(w, "The database is a copy for tests now: its schedules and relays are off for good.")
+	case relays != "":
+		fmt.Fprintf(w, "The database acts from now on: schedules begin from now, and relays go on from %s.\n", relays)
 	default:
 		fmt.Fprintln(w, "The database acts from now on: schedules begin from now, and relays wait for `pawl relay resume`.")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-work/pawl/cmd/pawl/internal/task"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/internal/terminal"
+	"github.com/pawl-work/pawl/translog"
 )
 
 // ArchiveCommand returns the command `pawl archive`.
@@ -76,7 +77,7 @@ func archiveVerify(a *cli.App) *cobra.Command {
 					terminal.Fields(w, "tasks of the segment", strconv.Itoa(v.Tasks))
 				}
 				if v.Checkpoint != nil {
-					checkpoint(w, v.Checkpoint)
+					checkpoint(w, v.Checkpoint, &translog.Trust{})
 				}
 				except := ""
 				if n := len(v.Unproved); n > 0 {

@@ -13,20 +13,21 @@ import (
 	"github.com/pawl-work/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/internal/terminal"
+	"github.com/pawl-work/pawl/translog"
 )
 
 // verifier compares events with the transparency log; the engine implements it.
 type verifier interface {
-	VerifyTask(ctx context.Context, taskID string, keys []string) (engine.TaskVerification, error)
-	VerifyLog(ctx context.Context, limit int, keys []string) (engine.LogVerification, error)
-	VerifySince(ctx context.Context, note string, keys []string) (engine.SinceVerification, error)
+	VerifyTask(ctx context.Context, taskID string, trust *translog.Trust) (engine.TaskVerification, error)
+	VerifyLog(ctx context.Context, limit int, trust *translog.Trust) (engine.LogVerification, error)
+	VerifySince(ctx context.Context, note string, trust *translog.Trust) (engine.SinceVerification, error)
 }
 
 // verifyFlags are the flags of verify.
 type verifyFlags struct {
 	all   bool
 	since string
-	keys  []string
+	trust translog.Trust
 }
 
 // VerifyCommand returns the command `pawl verify`.
@@ -46,8 +47,9 @@ func VerifyCommand(a *cli.App) *cobra.Command {
 	)
 	cmd.Flags().BoolVar(&f.all, "all", false, "compare the whole log with all events")
 	cmd.Flags().StringVar(&f.since, "since", "", "a file with a checkpoint that was kept elsewhere: the log must have only grown since")
-	cmd.Flags().StringArrayVar(&f.keys, "verifier", nil,
+	cmd.Flags().StringArrayVar(&f.trust.Keys, "verifier", nil,
 		"public keys, one a line, of which one must have signed the checkpoint, in place of those beside the signing key; may be repeated")
+	cli.WitnessFlags(cmd, &f.trust)
 	cmd.Long = "Proves that each event of a task is in the log under a signed checkpoint. It proves\n" +
 		"inclusion, not completeness: --all finds events that were removed, and names each row,\n" +
 		"leaf and page that was changed. --since proves that the log continues a checkpoint."
@@ -62,18 +64,18 @@ func verify(ctx context.Context, a *cli.App, s any, args []string, f verifyFlags
 	}
 	switch {
 	case f.all:
-		return verifyAll(ctx, a, v, f.keys)
+		return verifyAll(ctx, a, v, &f.trust)
 	case f.since != "":
 		return verifySince(ctx, a, v, f)
 	}
-	t, err := v.VerifyTask(ctx, args[0], f.keys)
+	t, err := v.VerifyTask(ctx, args[0], &f.trust)
 	if err != nil {
 		return err
 	}
 	return shown(t.Intact, a.Show(t, func(w io.Writer) {
 		terminal.Fields(w, "events", strconv.Itoa(t.Events), "in the log", strconv.Itoa(t.Logged),
 			"proved under the checkpoint", strconv.Itoa(t.Signed))
-		checkpoint(w, t.Checkpoint)
+		checkpoint(w, t.Checkpoint, &f.trust)
 		if d := t.Deleted; d != nil {
 			terminal.Fields(w, "deleted", terminal.OptionalTime(&d.At), "by", strings.TrimSpace(d.ActorType+" "+d.ActorID), "key", d.Key,
 				"events before", strconv.FormatInt(d.Tombstone.Events, 10), "last event", d.LastEvent)
@@ -88,14 +90,14 @@ func verify(ctx context.Context, a *cli.App, s any, args []string, f verifyFlags
 	}))
 }
 
-func verifyAll(ctx context.Context, a *cli.App, v verifier, keys []string) error {
-	l, err := v.VerifyLog(ctx, -1, keys)
+func verifyAll(ctx context.Context, a *cli.App, v verifier, trust *translog.Trust) error {
+	l, err := v.VerifyLog(ctx, -1, trust)
 	if err != nil {
 		return err
 	}
 	return shown(l.Intact, a.Show(l, func(w io.Writer) {
 		terminal.Fields(w, "leaves", strconv.FormatInt(l.Size, 10), "compared", strconv.Itoa(l.Events), "pages", strconv.Itoa(l.Pages))
-		checkpoint(w, l.Checkpoint)
+		checkpoint(w, l.Checkpoint, trust)
 		for _, x := range l.Forks {
 			fmt.Fprintf(w, "forked after leaf %d: %d leaves of the history before are lost; the log is %s since %s\n", x.Size, x.Lost,
 				terminal.Printable(x.Origin), terminal.OptionalTime(&x.At))
@@ -123,7 +125,7 @@ func verifySince(ctx context.Context, a *cli.App, v verifier, f verifyFlags) err
 	if err != nil {
 		return cli.Invalid("--since: %v", err)
 	}
-	x, err := v.VerifySince(ctx, string(note), f.keys)
+	x, err := v.VerifySince(ctx, string(note), &f.trust)
 	if err != nil {
 		return err
 	}
@@ -141,13 +143,16 @@ func shown(intact bool, err error) error {
 	return err
 }
 
-func checkpoint(w io.Writer, c *engine.LogCheckpoint) {
+func checkpoint(w io.Writer, c *engine.LogCheckpoint, trust *translog.Trust) {
 	if c == nil {
 		fmt.Fprintln(w, "no checkpoint of a known key: compared with the log alone")
 		return
 	}
 	terminal.Fields(w, "checkpoint", strconv.FormatInt(c.Size, 10), "signed", terminal.OptionalTime(&c.SignedAt),
 		"log", c.Origin, "root", c.Root)
+	for _, x := range trust.Cosignatures(c.Note) {
+		fmt.Fprintf(w, "cosigned by %s at %s\n", terminal.Printable(x.Witness), terminal.OptionalTime(&x.At))
+	}
 }
 
 func faults(w io.Writer, list []engine.LogFault) {

@@ -107,20 +107,21 @@ type verification struct {
 }
 
 func effectVerify(a *cli.App) *cobra.Command {
-	var keys []string
+	var trust translog.Trust
 	cmd := a.Verb("verify FILE", "Check a receipt without the database; exit 1 if it does not hold", cobra.ExactArgs(1),
-		func(_ *cobra.Command, args []string) error { return verify(a, args[0], keys) })
-	cmd.Flags().StringArrayVar(&keys, "verifier", nil,
+		func(_ *cobra.Command, args []string) error { return verify(a, args[0], trust) })
+	cmd.Flags().StringArrayVar(&trust.Keys, "verifier", nil,
 		"public keys of the log, one a line, of which one must have signed the checkpoint; may be repeated")
+	cli.WitnessFlags(cmd, &trust)
 	cmd.Example = "  pawl effect verify receipt.json --verifier \"$(cat work.db.logkey.pub)\""
 	return cmd
 }
 
-func verify(a *cli.App, path string, keys []string) error {
-	if len(keys) == 0 {
+func verify(a *cli.App, path string, trust translog.Trust) error {
+	if len(trust.Keys) == 0 {
 		return cli.Invalid("effect verify needs --verifier: a public key of the log, from the file beside its signing key")
 	}
-	keys, err := translog.Verifiers(keys)
+	trust, err := trust.Check()
 	if err != nil {
 		return cli.Invalid("%v", err)
 	}
@@ -129,7 +130,7 @@ func verify(a *cli.App, path string, keys []string) error {
 		return cli.Invalid("%v", err)
 	}
 	v := verification{}
-	said, c, err := translog.VerifyReceipt(file, keys)
+	said, c, err := translog.VerifyReceipt(file, trust)
 	switch {
 	case errors.Is(err, translog.ErrUnreadable):
 		return cli.Invalid("%s: %v", path, err)

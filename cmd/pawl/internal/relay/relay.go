@@ -47,18 +47,22 @@ func relayList(a *cli.App) *cobra.Command {
 }
 
 func relayResume(a *cli.App) *cobra.Command {
-	return a.Verb(
+	var from string
+	cmd := a.Verb(
 		"resume SINK",
 		"Enable a disabled relay",
 		cobra.ExactArgs(1),
 		cli.With(a, func(ctx context.Context, s pawl.RelayKeeper, args []string) error {
-			r, err := s.ResumeRelay(ctx, args[0])
+			r, err := s.ResumeRelay(ctx, args[0], from)
 			if err != nil {
 				return err
 			}
 			return a.Show(r, func(w io.Writer) { terminal.Table(w, relayHead, []string{relayRow(r)}) })
 		}),
 	)
+	cmd.Flags().StringVar(&from, "from", pawl.RelayFromStored,
+		"send what follows the stored position, the newest event (now), or a position of the feed")
+	return cmd
 }
 
 func relayForget(a *cli.App) *cobra.Command {

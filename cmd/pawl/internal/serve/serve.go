@@ -65,7 +65,7 @@ func Command(a *cli.App) *cobra.Command {
 	cmd.Flags().StringVar(&start, "test-clock", "", "for tests: the clock of a new SQLite database stands at this time (RFC 3339), and POST "+
 		testclock.Path+" moves it")
 	_ = cmd.Flags().MarkHidden("test-clock") // it was just defined
-	cli.SettingFlags(cmd.Flags(), "serve.", "blobs.", "relay.", "sweep.", "trace.")
+	cli.SettingFlags(cmd.Flags(), "serve.", "blobs.", "relay.", "record.", "sweep.", "trace.")
 	return cmd
 }
 

@@ -284,9 +284,9 @@ class AsyncOperationCalls:
         """Says where the relays stand, which send events to other systems."""
         return AsyncPages(self._call, "list_relays", "", {})
 
-    async def resume_relay(self, relay_id: str) -> t.Relay:
-        """Has a disabled relay tried again."""
-        return await self._call.call("resume_relay", relay_id, {})
+    async def resume_relay(self, relay_id: str, *, start: str | int = "stored") -> t.Relay:
+        """Has a disabled relay tried again, from its stored position, from `now` or from a position of the feed."""
+        return await self._call.call("resume_relay", relay_id, {"from": str(start)})
 
     async def forget_relay(self, relay_id: str) -> None:
         """Removes the state of a relay that no server runs any more."""

@@ -252,6 +252,7 @@ __all__ = [
     "RejectCall",
     "RejectOptions",
     "Relay",
+    "RelayBody",
     "ReleaseBody",
     "ReleaseCall",
     "Reply",
@@ -3241,6 +3242,9 @@ class Relay(_Relay, total=False):
     kind: str
     last_refused: list[RefusedEvent]
     oldest_at: str
+
+
+RelayBody = TypedDict("RelayBody", {"from": str}, total=False)
 
 
 class _ReleaseBody(TypedDict):

@@ -285,9 +285,9 @@ class OperationCalls:
         """Says where the relays stand, which send events to other systems."""
         return Pages(self._call, "list_relays", "", {})
 
-    def resume_relay(self, relay_id: str) -> t.Relay:
-        """Has a disabled relay tried again."""
-        return self._call.call("resume_relay", relay_id, {})
+    def resume_relay(self, relay_id: str, *, start: str | int = "stored") -> t.Relay:
+        """Has a disabled relay tried again, from its stored position, from `now` or from a position of the feed."""
+        return self._call.call("resume_relay", relay_id, {"from": str(start)})
 
     def forget_relay(self, relay_id: str) -> None:
         """Removes the state of a relay that no server runs any more."""
