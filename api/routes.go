@@ -326,11 +326,8 @@ var otherRoutes = []Route{
 		Means: "Count what there is, now."},
 	{Name: "list_namespaces", Method: get, Path: "/v1/namespaces", Role: Reader, Success: 200,
 		Means: "List the namespaces that had work, by name, each with its open tasks and live workers.",
-		Tools: []Tool{
-			{Name: "work_namespaces", Title: "List namespaces", Hints: ToolReads,
-				Means: "List namespaces that had work, with their open tasks and live workers."},
-		},
-		Traits: Global},
+		Tools: []Tool{{Name: "work_namespaces", Title: "List namespaces", Hints: ToolReads,
+			Means: "List namespaces that had work, with their open tasks and live workers."}}, Traits: Global},
 	{Name: "series", Method: get, Path: "/v1/stats/series", Role: Reader, Success: 200,
 		Means: "Count what happened in each queue, by the minute or a longer step."},
 	{Name: "suggest_leases", Method: get, Path: "/v1/stats/leases", Role: Reader, Success: 200,

@@ -20,7 +20,9 @@ type namespacesIn struct {
 }
 
 func namespaces(ctx context.Context, s *Server, in namespacesIn) (pageOut[pawl.NamespaceInfo], error) {
-	return paged(pawl.Page{Cursor: in.Cursor}, func(p pawl.Page) (pawl.List[pawl.NamespaceInfo], error) { return s.svc.ListNamespaces(ctx, p) })
+	return paged(pawl.Page{Cursor: in.Cursor}, func(p pawl.Page) (pawl.List[pawl.NamespaceInfo], error) {
+		return s.svc.ListNamespaces(ctx, p)
+	})
 }
 
 type typesIn struct {

@@ -166,7 +166,8 @@ func TestAllThatIsCutCanBeRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, p := range schema.Properties {
-			if slices.Contains(small, name) || p.Type == "integer" || p.Type == "boolean" || tool.Name == readTool || tool.Name == "work_namespaces" {
+			if slices.Contains(small, name) || p.Type == "integer" || p.Type == "boolean" ||
+				tool.Name == readTool || tool.Name == "work_namespaces" {
 				continue
 			}
 			if in := restOf(tool, nil, json.RawMessage("{}"), []string{name, "0", "x"}); !slices.Contains(readable(), in.Tool) {
