@@ -202,5 +202,5 @@ func ruleOf(s pawl.Schedule) string {
 	case s.At != nil:
 		return "once at " + s.At.UTC().Format(time.RFC3339)
 	}
-	return fmt.Sprintf("every %s", time.Duration(s.EverySeconds)*time.Second)
+	return "every " + inUnits(int64(s.EverySeconds))
 }

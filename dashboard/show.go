@@ -68,7 +68,7 @@ var funcs = map[string]any{
 	"itemStates":    func() []pawl.StateInfo { return pawl.ItemStates }, "itemStatuses": func() []pawl.Status { return pawl.ItemStatuses },
 	"limits":  limitsOf,
 	"rule":    ruleOf,
-	"seconds": func(n int64) string { return (time.Duration(n) * time.Second).String() },
+	"seconds": inUnits,
 	"groups":  func() []string { return pawl.SpendingGroups },
 	"count":   count, "took": took, "ended": func(t pawl.Task) int { return t.Items - t.ItemsOpen }, "asking": askingOf,
 	"explained": explained, "task": names.of, "item": names.of,

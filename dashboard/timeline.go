@@ -331,6 +331,18 @@ func (t *timeline) place(now time.Time) {
 // round keeps two digits after the point.
 func round(f float64) float64 { return math.Round(100*f) / 100 }
 
+// inUnits is a number of seconds in all units that it has, such as 1 h 30 min.
+func inUnits(seconds int64) string {
+	var parts []string
+	for i, size := range []int64{86_400, 3600, 60, 1} {
+		if n := seconds / size; n > 0 || seconds == 0 && i == 3 && parts == nil {
+			parts = append(parts, fmt.Sprintf("%d %s", n, []string{"d", "h", "min", "s"}[i]))
+		}
+		seconds %= size
+	}
+	return strings.Join(parts, " ")
+}
+
 // shortDuration is a duration in its two largest units.
 func shortDuration(d time.Duration) string {
 	switch {

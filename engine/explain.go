@@ -177,7 +177,8 @@ func (f *whyFacts) leased(e *explanation) {
 		sign = "its claim"
 	}
 	e.NextAt = it.LeaseExpiresAt
-	e.Holder = &pawl.Holder{WorkerID: it.WorkerID, ItemID: it.ID, SilentSeconds: int64(max(0, f.Now.Sub(called)) / time.Second)}
+	silent := max(0, f.Now.Sub(called)).Truncate(time.Second)
+	e.Holder = &pawl.Holder{WorkerID: it.WorkerID, ItemID: it.ID, SilentSeconds: int64(silent / time.Second)}
 	who := fmt.Sprintf("Worker %s holds it, in attempt %d", it.WorkerID, it.Attempt)
 	e.Command = f.command("item revoke-lease", []string{"--attempt", fmt.Sprint(it.Attempt)}, it.ID)
 	missed := pawl.DefaultStaleBeats * lease / pawl.HeartbeatsPerLease
@@ -192,12 +193,12 @@ func (f *whyFacts) leased(e *explanation) {
 		e.Command = f.command("sweep", nil)
 	case f.Now.Sub(called) > missed:
 		e.Reason, e.Since = pawl.WhyStalled, called
-		e.Headline = fmt.Sprintf("%s, but has not called since %s %d s ago; a lease of %s needs a heartbeat every %s.", who, sign,
-			e.Holder.SilentSeconds, lease, lease/pawl.HeartbeatsPerLease)
+		e.Headline = fmt.Sprintf("%s, but has not called since %s %s ago; a lease of %s needs a heartbeat every %s.", who, sign,
+			silent, lease, lease/pawl.HeartbeatsPerLease)
 		e.Detail = "Without a call its lease ends, and the item is queued again or fails."
 	default:
 		e.Reason, e.Since = pawl.WhyRunning, since
-		e.Headline = fmt.Sprintf("%s, at %d %%%s; it last called %d s ago.", who, it.Progress, stage(it.Stage), e.Holder.SilentSeconds)
+		e.Headline = fmt.Sprintf("%s, at %d %%%s; it last called %s ago.", who, it.Progress, stage(it.Stage), silent)
 		e.Detail = "Each heartbeat extends its lease."
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -24,7 +25,7 @@ const PayloadsMeta = "io.github.pawl-work/payloads"
 // admit checks that the caller's key has the roles that a tool or method needs; the
 // first role decides the caller's name. It records a refusal.
 func (s *Server) admit(ctx context.Context, name string, args json.RawMessage, roles ...api.Role) (context.Context, error) {
-	in, err := s.opts.Gate.Admit(ctx, string(roles[0]), false, func(c pawl.Caller) string { return agentOf(args, c) })
+	in, err := s.opts.Gate.Admit(ctx, string(roles[0]), everywhere()[name], func(c pawl.Caller) string { return agentOf(args, c) })
 	for _, r := range roles {
 		if err == nil {
 			err = s.allows(ctx, r)
@@ -89,6 +90,22 @@ func agentOf(args json.RawMessage, c pawl.Caller) string {
 	return c.ActorID
 }
 
+// everywhere are the tools whose calls concern all namespaces.
+var everywhere = sync.OnceValue(func() map[string]bool {
+	out := map[string]bool{}
+	for _, t := range tools() {
+		out[t.Name] = t.route.Has(api.Global)
+	}
+	return out
+})
+
+// denies reports whether the caller may not call a tool that needs roles.
+func (s *Server) denies(ctx context.Context, tool string, roles []api.Role) bool {
+	return slices.ContainsFunc(roles, func(r api.Role) bool {
+		return s.allows(ctx, r) != nil || everywhere()[tool] && access.Of(ctx).May(string(r), true) != nil
+	})
+}
+
 // needs records the roles that a tool needs.
 func (s *Server) needs(tool string, roles ...api.Role) { s.roles.Store(tool, roles) }
 
@@ -118,7 +135,7 @@ func (s *Server) lists(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 		list.Tools = slices.DeleteFunc(slices.Clone(list.Tools), func(t *sdk.Tool) bool {
 			roles, ours := s.roles.Load(t.Name)
-			return ours && slices.ContainsFunc(roles.([]api.Role), func(r api.Role) bool { return s.allows(ctx, r) != nil })
+			return ours && s.denies(ctx, t.Name, roles.([]api.Role))
 		})
 		return list, nil
 	}

@@ -40,6 +40,7 @@ type reply struct {
 			Problem struct{ Code pawl.Code }
 			Task    args
 			Items   []args
+			Next    any
 		}
 		Tools []struct{ Name string }
 		Meta  args `json:"_meta"`

@@ -106,7 +106,7 @@ func TestBothRevisions(t *testing.T) {
 			`"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` + info + `}}}`,
 	} {
 		status, answer := post(t, url, body, "Mcp-Protocol-Version", revision, "Mcp-Method", "tools/list")
-		if status != 200 || strings.Count(answer, `"name":"work_`) != 30 {
+		if status != 200 || strings.Count(answer, `"name":"work_`) != 31 {
 			t.Errorf("%s: %d %.300s", revision, status, answer)
 		}
 		if i := strings.Index(answer, "{"); i >= 0 {

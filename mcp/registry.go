@@ -10,8 +10,20 @@ import (
 	"github.com/pawl-work/pawl/internal/nearest"
 )
 
-// typeTools are the tools about types.
-func typeTools() map[string]verb { return map[string]verb{"work_types": of(types)} }
+// typeTools are the tools that say what there is.
+func typeTools() map[string]verb {
+	return map[string]verb{"work_types": of(types), "work_namespaces": of(namespaces)}
+}
+
+type namespacesIn struct {
+	Cursor string `json:"cursor,omitempty" jsonschema:"next of the page before"`
+}
+
+func namespaces(ctx context.Context, s *Server, in namespacesIn) (pageOut[pawl.NamespaceInfo], error) {
+	return paged(pawl.Page{Cursor: in.Cursor}, func(p pawl.Page) (pawl.List[pawl.NamespaceInfo], error) {
+		return s.svc.ListNamespaces(ctx, p)
+	})
+}
 
 type typesIn struct {
 	Names []string `json:"names,omitempty" jsonschema:"only these"`

@@ -81,8 +81,8 @@ func (in proposeIn) task() pawl.NewTask {
 
 // paging is the cursor of a list.
 type paging struct {
-	Limit  int    `json:"limit,omitempty" jsonschema:"1 to 1000; 20 by default"`
-	Cursor string `json:"cursor,omitempty" jsonschema:"the next of the page before"`
+	Limit  int    `json:"limit,omitempty" jsonschema:"1-1000; 20 by default"`
+	Cursor string `json:"cursor,omitempty" jsonschema:"next of the page before"`
 }
 
 // few is the default size of a page: a model reads all of it.

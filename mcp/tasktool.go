@@ -183,7 +183,7 @@ func (s *Server) meantTool(ctx context.Context, name string) string {
 	}
 	var known []string
 	s.roles.Range(func(tool, roles any) bool {
-		if !slices.ContainsFunc(roles.([]api.Role), func(r api.Role) bool { return s.allows(ctx, r) != nil }) {
+		if !s.denies(ctx, tool.(string), roles.([]api.Role)) {
 			known = append(known, tool.(string))
 		}
 		return true

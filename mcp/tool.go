@@ -88,7 +88,11 @@ func of[I, O any](fn func(ctx context.Context, s *Server, in I) (O, error)) verb
 
 // describe returns the tool as clients see it.
 func (t tool) describe() *sdk.Tool {
-	destructive, world := t.Hints&api.ToolDestroys != 0, false
+	var destructive *bool // says nothing of a tool that only reads
+	world := false
+	if t.Hints&api.ToolReads == 0 {
+		destructive = new(t.Hints&api.ToolDestroys != 0)
+	}
 	return &sdk.Tool{
 		Name:         t.Name,
 		Title:        t.Title,
@@ -99,7 +103,7 @@ func (t tool) describe() *sdk.Tool {
 			Title:           t.Title,
 			ReadOnlyHint:    t.Hints&api.ToolReads != 0,
 			IdempotentHint:  t.Hints&(api.ToolReads|api.ToolRepeats) != 0,
-			DestructiveHint: &destructive,
+			DestructiveHint: destructive,
 			OpenWorldHint:   &world,
 		},
 	}

@@ -15,7 +15,8 @@ import (
 func (s *server) guard(r *http.Request) error {
 	switch {
 	case !s.ours(r.Host) && !s.probe(r) && (!s.gate.Required() || len(s.opts.Hosts) > 0): // pages have no key to send
-		return &pawl.Error{Code: pawl.CodeForbidden, Message: "this server does not go by the name " + r.Host}
+		return &pawl.Error{Code: pawl.CodeForbidden, Message: "this server does not go by the name " + r.Host +
+			"; serve.hosts (--hosts), or Hosts in the options of a Go program, names its hosts"}
 	case s.cross.Check(r) != nil, foreign(r), embedded(r):
 		return &pawl.Error{Code: pawl.CodeForbidden, Message: "requests from other origins are refused"}
 	}

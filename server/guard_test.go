@@ -53,6 +53,9 @@ func TestForeignHostsAndOrigins(t *testing.T) {
 		if r.StatusCode != c.want || c.want == 403 && (r.str("code") != "forbidden" || r.str("title") != "This caller may not do this") {
 			t.Errorf("%s: %s, want %d\n%s", c.name, r.Status, c.want, r.text)
 		}
+		if c.name == "another name" && !strings.Contains(r.str("detail"), "evil.example; serve.hosts (--hosts), or Hosts in the options") {
+			t.Errorf("%s: it does not say where names are set: %s", c.name, r.text)
+		}
 		if r.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: without nosniff", c.name)
 		}

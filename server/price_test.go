@@ -87,7 +87,7 @@ var kinds = map[string]string{
 	"tool": "work_propose work_fork work_cancel work_checkout work_heartbeat work_progress work_checkpoint work_complete work_fail " +
 		"work_release work_spawn work_submit work_submit_part work_finalize work_approve work_reject " +
 		"work_effect_open work_effect_report work_effect_resolve",
-	"look": "work_list work_get work_read work_why work_resume work_list_parts work_logs work_types work_effects",
+	"look": "work_list work_get work_read work_why work_resume work_list_parts work_logs work_types work_effects work_namespaces",
 	"wait": "work_wait",
 }
 

@@ -46,6 +46,23 @@ test("nothing is wider than 380 pixels", async ({ browser, showcase }) => {
   await context.close();
 });
 
+test("cards and forms of a narrow screen show what they have", async ({ browser, showcase }) => {
+  const context = await browser.newContext({ viewport: { width: 390, height: 844 }, baseURL: showcase.url });
+  const page = await context.newPage();
+  await page.goto("/ui/");
+  const beyond = await page.locator(".tiles a:visible").evaluateAll(tiles => tiles
+    .filter(t => t.querySelector(".state").getBoundingClientRect().right > t.getBoundingClientRect().right).map(t => t.textContent));
+  expect.soft(beyond, "states wider than their tiles").toEqual([]);
+  await page.goto("/ui/queues/summarise-report");
+  const height = await page.getByText("8 leased at once").evaluate(line => line.getBoundingClientRect().height);
+  expect.soft(height, "a limit has one line").toBeLessThan(30);
+  await page.goto("/ui/messages");
+  expect.soft(await page.getByLabel("stalled only").evaluate(box => box.getBoundingClientRect().width), "a box to tick").toBeLessThan(30);
+  await page.goto("/ui/queues");
+  await expect.soft(page.locator("#queue-edit-page [data-label=queued]"), "nothing is queued").toBeHidden();
+  await context.close();
+});
+
 test("the first page needs at most 80 KB", async ({ page, showcase }) => {
   let bytes = 0;
   const seen = new Set(); // a page that follows the feed is read again, which is not its first load

@@ -2,6 +2,7 @@ import createClient, { defaultBodySerializer, type Client, type FetchResponse, t
 import { AsyncLocalStorage } from "node:async_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { now } from "./clock.ts";
+import { listOf, type List, type Listed, type ListPath } from "./list.ts";
 import type { components, paths } from "./openapi.ts";
 import { resultOf, waitFor, type TaskRef, type WaitOptions } from "./outcome.ts";
 import { lookedFor, traceHeaders } from "./trace.ts";
@@ -58,6 +59,13 @@ export interface Pawl extends PawlCalls {
    * const { total } = await client.result<{ total: number }>(task.id);
    */
   result<T = unknown>(task: TaskRef): Promise<T>;
+  /**
+   * A list of the server, by its path. Its pages are read as it is iterated; `page` reads one, `all` reads every one.
+   *
+   * @example
+   * for await (const task of client.list("/v1/tasks", { params: { query: { state: ["failed"] } } })) console.log(task.id, task.error);
+   */
+  list<P extends ListPath>(path: P, ...init: undefined extends Init<P, "get"> ? [init?: Init<P, "get">] : [init: Init<P, "get">]): List<Listed<P>>;
 }
 
 export interface PawlOptions {
@@ -82,6 +90,7 @@ export function pawl(url: string, options: PawlOptions = {}): Pawl {
   const client: Pawl = Object.assign(calls, {
     wait: <T>(task: TaskRef, wait?: WaitOptions) => waitFor<T>(calls, task, wait),
     result: <T>(task: TaskRef) => resultOf<T>(calls, task),
+    list: <P extends ListPath>(path: P, init?: Init<P, "get">) => listOf(calls, path, init),
   });
   if (!options.fetch) places.set(client, { url: url.replace(/\/+$/, ""), headers });
   client.use({

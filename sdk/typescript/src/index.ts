@@ -5,6 +5,7 @@ export { followMessage, MessageContent } from "./follow.ts";
 export type { Refusal } from "./handin.ts";
 export { keepAlive, type KeepAlive, type KeepAliveOptions } from "./keepalive.ts";
 export { Cancelled } from "./lease.ts";
+export { List, type Listed, type ListPath, type Page } from "./list.ts";
 export type { MessageOptions, MessageWriter, Usage } from "./message.ts";
 export { once } from "./once.ts";
 export { TaskFailed, TimeoutError, type TaskRef, type WaitOptions } from "./outcome.ts";

@@ -20,7 +20,7 @@ test("the TypeScript of the documents compiles", async () => {
     const text = await readFile(join(root, doc), "utf8");
     blocks.push(...[...text.matchAll(/^```ts\n(.*?)^```$/gms)].map((m) => m[1]!));
   }
-  assert.equal(blocks.length, 16);
+  assert.equal(blocks.length, 17);
   const files = blocks.map((_, n) => join(root, `test/snippet-${n}.ts`));
   try {
     const uses = 'import { must, pawl, type Job } from "@pawl-work/sdk";\n';

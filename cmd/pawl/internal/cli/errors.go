@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -123,11 +124,17 @@ func (a *App) PrintError(e *pawl.Error) {
 		fmt.Fprintf(a.Stderr, "  retry after %s\n", e.RetryAfter.Round(time.Millisecond))
 	}
 	if e.Err != nil {
-		fmt.Fprintf(a.Stderr, "  cause: %s\n", terminal.Printable(e.Err.Error()))
+		fmt.Fprintf(a.Stderr, "  cause: %s\n", terminal.Printable(onOneLine(e.Err.Error())))
 	}
 	if untrusted := new(x509.UnknownAuthorityError); errors.As(e.Err, untrusted) {
 		fmt.Fprintln(a.Stderr, "  to trust the authority that signed it, use --ca FILE")
 	}
+}
+
+// onOneLine joins the lines of a text, such as the addresses that were tried; a line that repeats the one before is left out.
+func onOneLine(text string) string {
+	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\t' })
+	return strings.ReplaceAll(strings.Join(slices.Compact(lines), "; "), ":; ", ": ")
 }
 
 // problem is an error as JSON: the members of the HTTP problem document that are about the refusal.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,6 +26,9 @@ func FlagError(cmd *cobra.Command, err error) error {
 			}
 		})
 		err = fmt.Errorf("%w%s", err, nearest.Question("--"+unknown.GetSpecifiedName(), known))
+	}
+	if number := new(strconv.NumError); errors.As(err, &number) {
+		err = errors.New(strings.ReplaceAll(err.Error(), number.Error(), "it takes a number"))
 	}
 	return Usage(cmd, err)
 }

@@ -83,7 +83,8 @@ func (f *frame) head() []line {
 
 func (f *frame) queueLines() []line {
 	if len(f.Queues) == 0 {
-		return []line{{"There is no queue yet. A type has one from its first item on: pawl task create --type demo", plain}}
+		return []line{{"There is no queue yet. A type has one from its first item on: pawl task create --type demo", plain},
+			{"Other namespaces: pawl namespace ls", plain}}
 	}
 	rows := make([][]string, len(f.Queues))
 	tones := make([]tone, len(f.Queues))
