@@ -172,7 +172,24 @@ func (e *Engine) reportEffect(ctx context.Context, id string, r *ledger.Report) 
 			return out.Effect.Effect(), err
 		}
 	}
-	return change(ctx, e, func(ctx context.Context, tx store.Tx) (pawl.EffectRecord, effects, error) {
+	for try := 1; ; try++ {
+		out, busy, err := e.takeReport(ctx, id, r, blobs)
+		if !busy || try == reportTries || e.scope != nil { // a caller's transaction keeps its locks
+			return out, err
+		}
+	}
+}
+
+// reportTries bounds how often a report is tried whose effect changes meanwhile.
+const reportTries = 10
+
+// takeReport takes a report in a transaction. busy says that those who wait for the effect must be told, whose signal is not
+// locked: the effect was open until now, or has been sent again.
+func (e *Engine) takeReport(ctx context.Context, id string, r *ledger.Report,
+	blobs [][]byte) (out pawl.EffectRecord, busy bool, err error) {
+	op, c := string(r.State), pawl.CallerOf(ctx)
+	by := actor(c, pawl.ActorWorker, r.Fence.WorkerID)
+	out, err = change(ctx, e, func(ctx context.Context, tx store.Tx) (pawl.EffectRecord, effects, error) {
 		f, err := store.GetEffect(ctx, tx, c.Namespace, id)
 		if err == nil && f.State != pawl.EffectOpen { // nothing else keeps the task beside retention
 			err = store.LockTaskRow(ctx, tx, c.Namespace, f.TaskID)
@@ -188,8 +205,8 @@ func (e *Engine) reportEffect(ctx context.Context, id string, r *ledger.Report) 
 		if err == nil {
 			err = e.mayProbe(ctx, tx, &f, r)
 		}
-		if err == nil && !told && r.Tells(&f, by) {
-			err = errEffectBusy // it was open until now, or has been sent again
+		if busy = err == nil && !told && r.Tells(&f, by); busy {
+			err = errEffectBusy
 		}
 		if err == nil { // the effect may be another task's than the report
 			err = referNow(ctx, tx, op, f.TaskID, blobs)
@@ -199,6 +216,7 @@ func (e *Engine) reportEffect(ctx context.Context, id string, r *ledger.Report) 
 		}
 		return f.Effect(), effects{queued: sent.Woken}, err
 	})
+	return out, busy, err
 }
 
 var errEffectBusy = &pawl.Error{Code: pawl.CodeUnavailable, Op: "report", Message: "another call is changing the effect; try again"}

@@ -71,6 +71,16 @@ func (f *failpoints) dying(dies bool) context.Context {
 	return ctx
 }
 
+// ended reports whether a call has ended the attempt: because it dies in it, or because the database did not carry the call
+// out in time, as on a busy machine. Then nothing says what became of the call.
+func (f *failpoints) ended(dies bool, err error) bool {
+	if err == nil || !dies && pawl.CodeOf(err) != pawl.CodeUnavailable {
+		return false
+	}
+	f.restart()
+	return true
+}
+
 // attempt pays, and ends at the point. It returns whether it has come to its end.
 func (f *failpoints) attempt(l pawl.Lease, call pawl.OpenEffectCall, point int) bool {
 	if point == failBefore {
@@ -81,8 +91,7 @@ func (f *failpoints) attempt(l pawl.Lease, call pawl.OpenEffectCall, point int) 
 		f.resolve(pawl.EffectOf(err), call.Key)
 		out, err = f.worker.OpenEffect(f.dying(false), call)
 	}
-	if point == failInOpen && err != nil {
-		f.restart()
+	if f.ended(point == failInOpen, err) {
 		return false
 	}
 	if err != nil {
@@ -100,11 +109,7 @@ func (f *failpoints) attempt(l pawl.Lease, call pawl.OpenEffectCall, point int) 
 		}
 		_, err = f.worker.EffectDone(f.dying(point == failInReport), out.ID, pawl.EffectDoneCall{ItemID: l.ID, WorkerID: l.WorkerID,
 			Attempt: l.Attempt, Sending: out.Sending, Answer: []byte(`1`)})
-		if point == failInReport && err != nil {
-			f.restart()
-			return false
-		}
-		if point == failAfterRecord {
+		if f.ended(point == failInReport, err) || point == failAfterRecord {
 			return false
 		}
 	} else if out.State != pawl.EffectDone {
@@ -112,6 +117,9 @@ func (f *failpoints) attempt(l pawl.Lease, call pawl.OpenEffectCall, point int) 
 	}
 	if err == nil {
 		_, err = pawl.Complete(f.dying(false), f.Engine, l.Fence(), nil)
+	}
+	if f.ended(false, err) {
+		return need[pawl.Task](f)(f.Engine.GetTask(f.dying(false), l.TaskID)).State == pawl.TaskCompleted
 	}
 	if err != nil {
 		f.Fatalf("the end: %v", err)

@@ -356,3 +356,27 @@ func TestALateReportBesideRetentionIsKept(t *testing.T) {
 		}
 	})
 }
+
+// A report that meets an effect which becomes unknown in that moment is taken, and not to be sent again.
+func TestAReportMeetsTheEndOfItsLease(t *testing.T) {
+	p := pawltest.Open(t, pawltest.Postgres) // a transaction of SQLite has no other beside it
+	c := pawltest.NewCalls(t, p.Service)
+	task := c.Create(pawl.NewTask{Type: "e"})
+	l := c.ClaimN(1, pawl.ClaimRequest{WorkerID: "w", TaskID: task.ID})[0]
+	out := need[pawl.OpenedEffect](t)(p.Engine.OpenEffect(t.Context(), pawl.OpenEffectCall{ItemID: l.ID, WorkerID: l.WorkerID,
+		Attempt: l.Attempt, Name: "pay", RequestHash: "h"}))
+	read := 0
+	e := p.Another(engine.Options{Statement: func(query string) {
+		if strings.Contains(query, ".effects f") {
+			if read++; read == 2 { // the transaction has read the effect, and locks nothing yet
+				_, err := first(p.Engine.Release(t.Context(), []pawl.ReleaseCall{{Fence: l.Fence()}}))
+				c.OK(err)
+			}
+		}
+	}})
+	as := pawl.As(t.Context(), pawl.Caller{ActorType: pawl.ActorUser, ActorID: "eve"}) // what workers report is one statement
+	f, err := e.EffectDone(as, out.ID, pawl.EffectDoneCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt, Answer: []byte("1")})
+	if err != nil || f.State != pawl.EffectDone || read < 4 {
+		t.Errorf("the report after %d reads: %+v %v", read, f, err)
+	}
+}

@@ -116,6 +116,9 @@ func (f *EffectRow) senders() []EffectSender { return f.openers(false) }
 
 // openers returns the claims that opened the effect to send it, or those that were told to wait.
 func (f *EffectRow) openers(asked bool) (out []EffectSender) {
+	if f.Senders == "" { // it is new
+		return nil
+	}
 	_ = json.Unmarshal([]byte(f.Senders), &out) // written by us
 	return slices.DeleteFunc(out, func(s EffectSender) bool { return s.Asked != asked })
 }

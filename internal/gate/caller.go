@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"path"
 	"regexp"
@@ -127,10 +126,8 @@ func (u *upstream) passed(h http.Header) http.Header {
 	copyHeaders(out, h)
 	for name := range out {
 		is := plain(name)
-		set := func(other string) bool { return plain(other) == is }
 		if slices.Contains(private, is) || strings.HasPrefix(is, "pawl-") || strings.HasPrefix(is, "x-forwarded-") ||
-			strings.Contains(strings.ReplaceAll(is, "-", ""), "idempoten") || set(u.KeyHeader) ||
-			slices.ContainsFunc(slices.Collect(maps.Keys(u.headers)), set) {
+			strings.Contains(strings.ReplaceAll(is, "-", ""), "idempoten") || slices.Contains(u.sets, is) {
 			delete(out, name)
 		}
 	}

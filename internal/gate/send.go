@@ -23,15 +23,8 @@ func (c *call) send(ctx context.Context, out pawl.OpenedEffect) {
 	c.mine().Meet(c.key)
 	c.sending = out.Sending
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.g.Timeout)
+	defer Renew(ctx, c.g.Lease, func(ctx context.Context) { c.keep(ctx, out.ID) })()
 	defer cancel()
-	sending, stop := context.WithCancel(ctx)
-	defer stop()
-	kept := make(chan struct{})
-	go func() {
-		defer close(kept)
-		c.keep(sending, out.ID)
-	}()
-	defer func() { stop(); <-kept }()
 	res, err := c.transmit(ctx, out.Key)
 	if err != nil {
 		c.notAnswered(ctx, out.ID, err)
@@ -58,26 +51,33 @@ func (c *call) send(ctx context.Context, out pawl.OpenedEffect) {
 	}
 }
 
-// keep extends the gate's lease until the call ends.
+// keep extends the gate's lease.
 func (c *call) keep(ctx context.Context, id string) {
-	Renew(ctx, c.g.Lease, func() {
-		call := pawl.KeepEffectCall{ItemID: c.fence.ItemID, WorkerID: c.fence.WorkerID, Attempt: c.fence.Attempt, LeaseSeconds: c.g.Lease}
-		if _, err := c.g.Ledger.KeepEffect(ctx, id, call); err != nil && ctx.Err() == nil {
-			c.g.Log.WarnContext(ctx, "the lease of a gate was not extended", "effect", id, "error", err)
-		}
-	})
+	call := pawl.KeepEffectCall{ItemID: c.fence.ItemID, WorkerID: c.fence.WorkerID, Attempt: c.fence.Attempt, LeaseSeconds: c.g.Lease}
+	if _, err := c.g.Ledger.KeepEffect(ctx, id, call); err != nil && ctx.Err() == nil {
+		c.g.Log.WarnContext(ctx, "the lease of a gate was not extended", "effect", id, "error", err)
+	}
 }
 
-// Renew calls extend three times in the seconds of a lease, until the context ends.
-func Renew(ctx context.Context, seconds int, extend func()) {
-	tick := time.NewTicker(time.Duration(seconds) * time.Second / 3)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			extend()
+// Renew calls extend three times in the seconds of a lease, until the context ends. The function that it returns, which is
+// called then, waits for a call that runs. Most effects end before the first call: until then there is no goroutine.
+func Renew(ctx context.Context, seconds int, extend func(context.Context)) (wait func()) {
+	every, ended := time.Duration(seconds)*time.Second/3, make(chan struct{})
+	first := time.AfterFunc(every, func() {
+		defer close(ended)
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			extend(ctx)
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			}
+		}
+	})
+	return func() {
+		if !first.Stop() {
+			<-ended
 		}
 	}
 }

@@ -40,6 +40,7 @@ type upstream struct {
 	name    string
 	base    *url.URL
 	headers http.Header
+	sets    []string // the headers that the gate sets, in the form of plain
 }
 
 // reading are the methods that change nothing.
@@ -50,7 +51,7 @@ func (u Upstream) check(name string, getenv func(string) string) (*upstream, err
 	at := func(member, format string, args ...any) error {
 		return pawl.Invalid("/gate/upstreams/"+name+member, format, args...)
 	}
-	out := &upstream{Upstream: u, name: name, headers: http.Header{}}
+	out := &upstream{Upstream: u, name: name, headers: http.Header{}, sets: []string{plain(u.KeyHeader)}}
 	var err error
 	if name == "" || strings.ContainsAny(name, "/?#%{}") {
 		return nil, at("", "the name of an upstream is a segment of a path")
@@ -75,6 +76,7 @@ func (u Upstream) check(name string, getenv func(string) string) (*upstream, err
 			return nil, at("/headers/"+header, "%v", err)
 		}
 		out.headers.Set(header, secret)
+		out.sets = append(out.sets, plain(header))
 	}
 	return out, nil
 }

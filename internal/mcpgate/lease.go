@@ -15,13 +15,14 @@ const defaultLease = 15
 // keep extends the gate's lease on all calls that are not answered, until the context ends.
 func (p *Proxy) keep(ctx context.Context) {
 	call := pawl.KeepEffectCall{ItemID: p.Fence.ItemID, WorkerID: p.Fence.WorkerID, Attempt: p.Fence.Attempt, LeaseSeconds: p.Lease}
-	gate.Renew(ctx, p.Lease, func() {
+	defer gate.Renew(ctx, p.Lease, func(ctx context.Context) {
 		for _, id := range p.unanswered() {
 			if _, err := p.Ledger.KeepEffect(ctx, id, call); err != nil && ctx.Err() == nil { // that of a cancelled call may be unknown by now
 				p.Log.WarnContext(ctx, "the lease of the gate was not extended", "effect", id, "error", err)
 			}
 		}
-	})
+	})()
+	<-ctx.Done()
 }
 
 // unanswered returns the effects of calls that are not answered, also of those that wait for input.

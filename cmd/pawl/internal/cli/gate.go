@@ -102,8 +102,11 @@ type UpstreamConfig struct {
 	Changed    string         `koanf:"changed"`
 }
 
-// text is a value of the settings as it was written. Numbers of a variable, which is JSON, are float64.
+// text is a value of the settings as it was written, but without an exponent.
 func text(value any) string {
+	if n, is := value.(json.Number); is && strings.ContainsAny(n.String(), ".eE") {
+		value, _ = n.Float64() // 0 or infinity if it is out of range
+	}
 	if n, is := value.(float64); is {
 		return strconv.FormatFloat(n, 'f', -1, 64)
 	}

@@ -1,21 +1,24 @@
 package cli
 
 import (
-	"encoding/json"
 	"testing"
+
+	"github.com/knadh/koanf/v2"
 )
 
 // Numbers of a variable, which is JSON, are read as they were written.
 func TestNumbersOfUpstreams(t *testing.T) {
-	var amount, header any
-	if err := json.Unmarshal([]byte("25000000"), &amount); err != nil {
+	a := &App{Env: []string{`PAWL_GATE_UPSTREAMS={"pay": {"url": "http://x", "amount": 25e6, "headers": {"X-A": 9007199254740993}}}`}}
+	k := koanf.New(".")
+	if err := a.loadEnv(k, []string{"gate.upstreams"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal([]byte("1000000"), &header); err != nil {
+	var c gateConfig
+	if err := k.Unmarshal("gate", &c); err != nil {
 		t.Fatal(err)
 	}
-	u := UpstreamConfig{Amount: amount, Headers: map[string]any{"X-Account": header}}.Upstream()
-	if u.Amount != "25000000" || u.Headers["X-Account"] != "1000000" {
-		t.Errorf("the amount is %s, the header %s", u.Amount, u.Headers["X-Account"])
+	u := c.Upstreams["pay"].Upstream()
+	if u.Amount != "25000000" || u.Headers["X-A"] != "9007199254740993" {
+		t.Errorf("the amount is %s, the headers %s", u.Amount, u.Headers)
 	}
 }
