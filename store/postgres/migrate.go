@@ -151,7 +151,7 @@ type unhurriedConn struct {
 	of *db
 }
 
-// set replaces the settings of the session. If that fails, the session is not used again.
+// set replaces the settings of the session. If that fails, the session is closed.
 func (c *unhurriedConn) set(ctx context.Context, settings string) error {
 	if c.of.mode != sessions {
 		return nil
@@ -159,7 +159,7 @@ func (c *unhurriedConn) set(ctx context.Context, settings string) error {
 	pg := c.Conn.Conn()
 	_, err := pg.Exec(ctx, "RESET ALL; "+readCommitted+settings)
 	if err != nil {
-		pg.PgConn().CustomData()[foreign] = true
+		_ = pg.Close(ctx)
 	}
 	return err
 }

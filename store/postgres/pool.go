@@ -25,7 +25,7 @@ const (
 	hotLock     = time.Second // then a group of calls runs again without the call that waits
 	coldLock    = 3 * time.Second
 	dialLimit   = 5 * time.Second // to connect to each host of the URL
-	pingAfter   = time.Second     // a connection that was idle for this time is checked before use
+	pingAfter   = time.Second     // a connection that was last taken so long ago is checked before use
 	pingLimit   = 3 * time.Second
 	resetGap    = time.Second
 	idleTxLimit = "60s"
@@ -67,11 +67,8 @@ func (d *db) newPool(cfg *pgxpool.Config, most int32) (*pgxpool.Pool, error) {
 		return d.begin(ctx, c)
 	}
 	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // PrepareConn does it
-	cfg.AfterRelease = func(c *pgx.Conn) bool {
-		data := c.PgConn().CustomData()
-		data[releasedAt] = clock.Now()
-		return data[foreign] == nil
-	}
+	// There is no AfterRelease: with it, a connection is free a little after its release, and the next call opens another one,
+	// which plans all statements again.
 	cfg.PrepareConn = d.usable
 	return pgxpool.NewWithConfig(context.Background(), cfg)
 }

@@ -28,10 +28,9 @@ const useTransactions = "a pooler of transactions answers there: it gives the st
 
 // The keys of the data that is stored with a connection.
 const (
-	releasedAt = "pawl released at"
-	backendID  = "pawl backend"
-	isSet      = "pawl settings" // the session has its settings
-	foreign    = "pawl foreign"  // the session has other settings, and is closed when it is released
+	takenAt   = "pawl taken at"
+	backendID = "pawl backend"
+	isSet     = "pawl settings" // the session has its settings
 )
 
 // backend returns the process id of the server's session, after it has run other
@@ -79,10 +78,12 @@ func (d *db) admit(ctx context.Context, c *pgx.Conn) error {
 	return err
 }
 
-// usable sets the settings of a new session, and says whether a connection that was idle still
+// usable sets the settings of a new session, and says whether a connection that was taken long ago still
 // answers, and from the same session.
 func (d *db) usable(ctx context.Context, c *pgx.Conn) (bool, error) {
-	data := c.PgConn().CustomData()
+	data, now := c.PgConn().CustomData(), clock.Now()
+	at, used := data[takenAt].(time.Time)
+	data[takenAt] = now
 	if d.mode == sessions && data[isSet] == nil && !d.probing.Load() {
 		ctx, cancel := context.WithTimeout(ctx, dialLimit)
 		defer cancel()
@@ -93,8 +94,7 @@ func (d *db) usable(ctx context.Context, c *pgx.Conn) (bool, error) {
 		data[isSet] = true
 		return d.same(c, pid)
 	}
-	at, used := data[releasedAt].(time.Time)
-	if !used || clock.Now().Sub(at) < pingAfter {
+	if !used || now.Sub(at) < pingAfter {
 		return true, nil
 	}
 	ctx, end := d.hot.bound(ctx, min(pingLimit, d.hot.limit))
