@@ -17,6 +17,7 @@ type peer struct {
 	keeps       string // of an ended life, and what a crash costs
 	done        string // the statement that counts what is completed
 	template    string
+	program     bool // runs in a program that is installed; the others are in this one
 	open        func(ctx context.Context, p peer, url string) (*openPeer, error)
 }
 
@@ -29,15 +30,15 @@ type openPeer struct {
 
 var peers = []peer{
 	{"River", riverBest.String() + ", InsertManyFast",
-		"keeps the row for a day; what a crash interrupts waits for an hour", "river done", forRiver, openRiverPeer},
+		"keeps the row for a day; what a crash interrupts waits for an hour", "river done", forRiver, false, openRiverPeer},
 	{"DBOS", dbosSetup,
-		"keeps the row and its output for ever; what a crash interrupts waits for that process", "dbos done", forOthers, openDBOS},
+		"keeps the row and its output for ever; what a crash interrupts waits for that process", "dbos done", forOthers, false, openDBOS},
 	{"graphile-worker", "0.18 on Node, addJobs, 24 at once, local queue of 500, completions in batches",
-		"keeps nothing; what a crash interrupts waits for four hours", "graphile-worker done", forOthers, startPeer},
+		"keeps nothing; what a crash interrupts waits for four hours", "graphile-worker done", forOthers, true, startPeer},
 	{"pg-boss", "12.38 on Node, insert, 4 workers of batches of 1000, burst, a table of its own",
-		"keeps the row for 7 days; what a crash interrupts waits for 15 minutes", "pg-boss done", forOthers, startPeer},
+		"keeps the row for 7 days; what a crash interrupts waits for 15 minutes", "pg-boss done", forOthers, true, startPeer},
 	{"awa", "0.6 on Python, enqueue_many_copy, 4 claimers of batches of 512, 256 workers",
-		"keeps the row for seconds, then a number; what a crash interrupts is found by heartbeats", "awa done", forOthers, startPeer},
+		"keeps the row for seconds, then a number; what a crash interrupts is found by heartbeats", "awa done", forOthers, true, startPeer},
 }
 
 // pawlPeer is Pawl as a peer. It has drained when all events are in the log.
@@ -95,7 +96,7 @@ func startPeer(ctx context.Context, p peer, url string) (*openPeer, error) {
 
 // missing returns why a peer cannot be measured here. It installs the peer first, if it may.
 func (b *bench) missing(ctx context.Context, p peer) (reason string) {
-	if p.template != forOthers || p.name == "DBOS" {
+	if !p.program {
 		return ""
 	}
 	what := "installed"
