@@ -110,11 +110,11 @@ grafana: ## deploy/grafana/pawl.json from generate.ts, checked by tsc; exit 1 if
 torture: ## the long runs: thousands of crashes, frozen workers and races
 	PAWL_TORTURE=1 $(TESTENV) -timeout 4h ./...
 
-bench: ## measure beside River, raw SQL and backlite; brings its own PostgreSQL; draws the curves
+bench: ## measure beside River, DBOS, graphile-worker, pg-boss, awa, raw SQL and backlite; brings its own PostgreSQL; draws the curves
 	cd bench && go run .
 
-bench-short: ## the same, smaller, in under 6 minutes; exit 1 on a miss that is not a known one
-	cd bench && go run . -short
+bench-short: ## the bench's tests, and the same, smaller, in under 8 minutes; exit 1 on a miss that is not a known one
+	cd bench && go test . && go run . -short
 
 bench-soak: ## 1,000 message streams for an hour on each database: memory must stay flat; SOAK=10m for less
 	cd bench && go run . -only messages -soak $(or $(SOAK),1h)

@@ -24,17 +24,30 @@ type drainReport struct {
 	Start, Stop time.Time
 }
 
+// fleetTime is how long a drain of the full form takes, at least: the plans at its start should not count.
+const fleetTime = 10 * time.Second
+
 // fleet drains tasks of one item with one, two and four processes. Each process is an engine
 // with its own queue heads.
 func (b *bench) fleet(ctx context.Context) error {
 	n := b.sized(100_000, 25_000)
+	if !b.short {
+		err := b.fresh(ctx, forPawl, func(url string) error {
+			rate, err := b.drainByFleet(ctx, url, n, 1)
+			n = max(n, int(1.5*rate*fleetTime.Seconds()*b.scale)) // several may be faster
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
 	rates := map[int]series{}
 	err := b.alternate(func() error {
 		for _, size := range []int{1, 2, 4} {
 			err := b.fresh(ctx, forPawl, func(url string) error {
 				rate, err := b.drainByFleet(ctx, url, n, size)
 				rates[size] = append(rates[size], rate)
-				b.say("%d processes: %s/s", size, figure(rate))
+				b.say("%d processes: %s/s, %s s", size, figure(rate), figure(float64(n)/rate))
 				return err
 			})
 			if err != nil {
@@ -66,9 +79,13 @@ func (b *bench) drainByFleet(ctx context.Context, url string, n, size int) (rate
 	if err := b.admin.checkpoint(ctx); err != nil {
 		return 0, err
 	}
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
 	children := make([]*child, size)
 	for i := range children {
-		if children[i], err = startChild(ctx, url); err != nil {
+		if children[i], err = startChild(exec.CommandContext(ctx, self, "drain", "-url", url)); err != nil {
 			return 0, err
 		}
 		defer children[i].end()
@@ -99,7 +116,7 @@ func (b *bench) drainByFleet(ctx context.Context, url string, n, size int) (rate
 	return perSecond(n, last.Sub(first)), nil
 }
 
-// child is one process of the fleet.
+// child is a process that is told what to do, such as one of the fleet.
 type child struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -107,12 +124,8 @@ type child struct {
 }
 
 // startChild starts a process and waits until it is ready.
-func startChild(ctx context.Context, url string) (*child, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	c := &child{cmd: exec.CommandContext(ctx, self, "drain", "-url", url)}
+func startChild(cmd *exec.Cmd) (c *child, err error) {
+	c = &child{cmd: cmd}
 	c.cmd.Stderr = os.Stderr
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -125,8 +138,11 @@ func startChild(ctx context.Context, url string) (*child, error) {
 	if err := c.cmd.Start(); err != nil {
 		return nil, err
 	}
-	_, err = c.out.ReadString('\n')
-	return c, err
+	if _, err = c.out.ReadString('\n'); err != nil {
+		c.end()
+		return nil, fmt.Errorf("%s did not start: %w", cmd, err)
+	}
+	return c, nil
 }
 
 func (c *child) end() {

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
 	effectgate "github.com/pawl-work/pawl/internal/gate"
@@ -112,12 +110,7 @@ func (b *bench) bareCommits(ctx context.Context, url string, fn func(two func(i 
 			return err
 		}))
 	}
-	cfg, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return err
-	}
-	cfg.MaxConns = crowd
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	pool, err := poolOf(ctx, url, crowd)
 	if err != nil {
 		return err
 	}

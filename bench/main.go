@@ -1,5 +1,5 @@
-// Command bench compares Pawl with its targets on this machine. It measures River,
-// hand-written SQL and backlite in the same run, on the same temporary server or disk, with
+// Command bench compares Pawl with its targets on this machine. It measures River and other
+// queues, hand-written SQL and backlite in the same run, on the same temporary server or disk, with
 // everything on. It prints one line per target, and exits with 1 if Pawl missed a target that
 // docs/performance.md does not list as a known miss. README.md explains how to read it.
 package main
@@ -36,6 +36,7 @@ type bench struct {
 	docs          string
 	until         time.Time // when the section's time in the short form is used up
 	serverProfile string    // CPU profile of a server behind HTTP
+	install       bool      // the peers that are missing
 	report
 }
 
@@ -44,33 +45,37 @@ type section struct {
 	name   string
 	budget time.Duration // in the short form; 0 = only in the full form
 	run    func(*bench, context.Context) error
+	named  bool // the full form takes half an hour and more, and runs only with -only
 }
 
 var sections = []section{
-	{"life", 80 * time.Second, (*bench).life},
-	{"log", 25 * time.Second, (*bench).log},
-	{"single", 30 * time.Second, (*bench).single},
-	{"pooled", 20 * time.Second, (*bench).pooled},
-	{"pickup", 65 * time.Second, (*bench).pickups},
-	{"sustained", 45 * time.Second, (*bench).sustained},
-	{"retirement", 20 * time.Second, (*bench).retirement},
-	{"leases", 25 * time.Second, (*bench).leases},
-	{"steps", 20 * time.Second, (*bench).stepsOfBoth},
-	{"fleet", 35 * time.Second, (*bench).fleet},
-	{"flow", 30 * time.Second, (*bench).flow},
-	{"sqlite", 45 * time.Second, (*bench).sqlite},
-	{"accept", 10 * time.Second, (*bench).acceptance},
-	{"held", 30 * time.Second, (*bench).held},
-	{"messages", 40 * time.Second, (*bench).messages},
-	{"http", 0, (*bench).http},
-	{"mcp", 0, (*bench).mcp},
-	{"gate", 0, (*bench).gated},
-	{"idle", 0, (*bench).idle},
-	{"move", 0, (*bench).moves},
-	{"sight", 60 * time.Second, (*bench).sight},
-	{"backlog", 0, (*bench).backlog},
-	{"bloat", 0, (*bench).bloat},
-	{"checkpoints", 0, (*bench).manyCheckpoints},
+	{name: "sustained", budget: 45 * time.Second, run: (*bench).sustained},
+	{name: "peers", budget: 45 * time.Second, run: (*bench).othersLives},
+	{name: "life", budget: 80 * time.Second, run: (*bench).life},
+	{name: "log", budget: 25 * time.Second, run: (*bench).log},
+	{name: "single", budget: 30 * time.Second, run: (*bench).single},
+	{name: "pooled", budget: 20 * time.Second, run: (*bench).pooled},
+	{name: "pickup", budget: 65 * time.Second, run: (*bench).pickups},
+	{name: "retirement", budget: 20 * time.Second, run: (*bench).retirement},
+	{name: "leases", budget: 25 * time.Second, run: (*bench).leases},
+	{name: "steps", budget: 20 * time.Second, run: (*bench).stepsOfBoth},
+	{name: "fleet", budget: 35 * time.Second, run: (*bench).fleet},
+	{name: "flow", budget: 30 * time.Second, run: (*bench).flow},
+	{name: "sqlite", budget: 45 * time.Second, run: (*bench).sqlite},
+	{name: "accept", budget: 10 * time.Second, run: (*bench).acceptance},
+	{name: "held", budget: 30 * time.Second, run: (*bench).held},
+	{name: "schedule", budget: 20 * time.Second, run: (*bench).schedule, named: true},
+	{name: "steady", budget: 20 * time.Second, run: (*bench).steady, named: true},
+	{name: "messages", budget: 40 * time.Second, run: (*bench).messages},
+	{name: "http", run: (*bench).http},
+	{name: "mcp", run: (*bench).mcp},
+	{name: "gate", run: (*bench).gated},
+	{name: "idle", run: (*bench).idle},
+	{name: "move", run: (*bench).moves},
+	{name: "sight", budget: 60 * time.Second, run: (*bench).sight},
+	{name: "backlog", run: (*bench).backlog},
+	{name: "bloat", run: (*bench).bloat},
+	{name: "checkpoints", run: (*bench).manyCheckpoints},
 }
 
 // children are the commands with which this program starts itself.
@@ -97,12 +102,13 @@ func main() {
 
 func run() int {
 	var b bench
-	flag.BoolVar(&b.short, "short", false, "smaller sizes and without what takes minutes: under 6 minutes")
+	flag.BoolVar(&b.short, "short", false, "smaller sizes and without what takes minutes: under 8 minutes")
 	flag.IntVar(&b.rounds, "rounds", 3, "how often the systems alternate")
 	flag.Float64Var(&b.scale, "scale", 1, "of all sizes; other than 1 is for trying the bench itself")
 	flag.DurationVar(&b.soak, "soak", 0,
 		"how long the section messages has its streams speak in the end, to see that memory stays flat; 0 = not")
 	flag.StringVar(&b.docs, "docs", "../docs", "where performance.md is and the curves go")
+	flag.BoolVar(&b.install, "install", true, "install peers for Node and Python that are missing, from their registries")
 	inJSON := flag.Bool("json", false, "print one JSON object a line: name, value, unit, low, high, target, verdict, peer")
 	only := flag.String("only", "", "run only sections whose names match")
 	profile := flag.String("profile", "", "write a CPU profile here")
@@ -165,7 +171,7 @@ func (b *bench) all(ctx context.Context, pick *regexp.Regexp) (err error) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if b.short && s.budget == 0 || !pick.MatchString(s.name) {
+		if !b.runs(s, pick.String()) || !pick.MatchString(s.name) {
 			continue
 		}
 		start := clock.Now()
@@ -176,6 +182,14 @@ func (b *bench) all(ctx context.Context, pick *regexp.Regexp) (err error) {
 		b.say("%s took %.0f s", s.name, clock.Now().Sub(start).Seconds())
 	}
 	return nil
+}
+
+// runs reports whether a section belongs to this form, in which the sections that match only were asked for.
+func (b *bench) runs(s section, only string) bool {
+	if b.short {
+		return s.budget > 0
+	}
+	return !s.named || only != ""
 }
 
 // sized returns a size for the form of this run.

@@ -165,6 +165,16 @@ func (h *runningEngine) drain(ctx context.Context, n, batch int) (time.Duration,
 	return took, err
 }
 
+// drainAndLog drains until all events are in the log, too.
+func (h *runningEngine) drainAndLog(ctx context.Context, n, batch int) (time.Duration, error) {
+	start := clock.Now()
+	_, err := h.drain(ctx, n, batch)
+	if err == nil {
+		err = h.Log(ctx)
+	}
+	return clock.Now().Sub(start), err
+}
+
 func (h *runningEngine) complete(ctx context.Context, leases []pawl.Lease) error {
 	if len(leases) == 0 {
 		return nil

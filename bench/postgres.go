@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/internal/testserver"
@@ -25,9 +26,10 @@ type admin struct {
 
 // These are the templates, one for each system.
 const (
-	forPawl  = "template_pawl"
-	forRiver = "template_river"
-	forLimit = "template_limit"
+	forPawl   = "template_pawl"
+	forRiver  = "template_river"
+	forLimit  = "template_limit"
+	forOthers = "template1" // they migrate it themselves
 )
 
 func newAdmin(ctx context.Context, s *testserver.Server) (*admin, error) {
@@ -98,6 +100,16 @@ func one(ctx context.Context, url, name string) (n int64, err error) {
 	return n, err
 }
 
+// poolOf returns a pool of at most n connections.
+func poolOf(ctx context.Context, url string, n int32) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	cfg.MaxConns = n
+	return pgxpool.NewWithConfig(ctx, cfg)
+}
+
 func migratePawl(ctx context.Context, url string) error {
 	e, err := engine.Open(ctx, url)
 	if err != nil {
@@ -107,11 +119,10 @@ func migratePawl(ctx context.Context, url string) error {
 }
 
 // cpu returns the processor time that this process and the server's processes have used so
-// far, in seconds. It does not count backends that have ended. On systems other than Linux it
-// returns 0.
+// far, in seconds, those included that have ended. On systems other than Linux it returns 0.
 func (a *admin) cpu() float64 {
-	ticks := ticksOf("self")
 	parent := strconv.Itoa(a.server.PID())
+	ticks := ticksOf("self") + ticksAt(parent, 13)
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, s := range stats {
 		pid := filepath.Base(filepath.Dir(s))
@@ -132,12 +143,15 @@ func statOf(pid string) []string {
 	return strings.Fields(rest)
 }
 
-func ticksOf(pid string) int64 {
+func ticksOf(pid string) int64 { return ticksAt(pid, 11) }
+
+// ticksAt returns the sum of two fields of a process's stat: its own time is at 11, that of its ended children at 13.
+func ticksAt(pid string, i int) int64 {
 	f := statOf(pid)
-	if len(f) < 14 {
+	if len(f) < i+2 {
 		return 0
 	}
-	user, _ := strconv.ParseInt(f[11], 10, 64)
-	system, _ := strconv.ParseInt(f[12], 10, 64)
+	user, _ := strconv.ParseInt(f[i], 10, 64)
+	system, _ := strconv.ParseInt(f[i+1], 10, 64)
 	return user + system
 }

@@ -38,7 +38,7 @@ type object struct {
 	Low     *float64 `json:"low"` // of the rounds
 	High    *float64 `json:"high"`
 	Target  string   `json:"target"`
-	Verdict string   `json:"verdict"` // PASS, KNOWN or MISS
+	Verdict string   `json:"verdict"` // PASS, KNOWN, MISS or SKIP
 	Peer    string   `json:"peer"`
 }
 
@@ -127,6 +127,15 @@ func (r *report) broken(name string, err error) {
 		return
 	}
 	fmt.Fprintf(r.out, "%-5s  %-46s  not measured: %v\n", "MISS", name, err)
+}
+
+// skip reports what cannot be measured on this machine, and why. It is no miss.
+func (r *report) skip(name, reason string) {
+	if r.json {
+		r.print(object{Name: name, Verdict: "SKIP", Peer: reason})
+		return
+	}
+	fmt.Fprintf(r.out, "%-5s  %-46s  not measured: %s\n", "SKIP", name, reason)
 }
 
 // close prints the totals and returns the exit code.

@@ -71,12 +71,7 @@ type riverClient struct {
 }
 
 func openRiver(ctx context.Context, url string, set riverSet, did func(riverArgs)) (*riverClient, error) {
-	cfg, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return nil, err
-	}
-	cfg.MaxConns = riverConns
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	pool, err := poolOf(ctx, url, riverConns)
 	if err != nil {
 		return nil, err
 	}

@@ -10,11 +10,13 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/internal/clock"
 )
 
 // wholeLife is what items cost from their creation to their removal.
 type wholeLife struct {
 	rate   series // lives a second, without the removal
+	kept   series // lives a second, removal included
 	cpu    series // µs of processor time a life, removal included: this process and the server
 	stored series // bytes of the database an ended life, before the removal
 }
@@ -50,26 +52,24 @@ func (b *bench) sustained(ctx context.Context) error {
 	return nil
 }
 
-// liveAndRetire makes n tasks of one, works on them, and archives and removes them, with the log and its sequencer.
+// liveAndRetire makes n tasks of one and works on them until all their events are in the log, and archives and removes them.
 func (b *bench) liveAndRetire(ctx context.Context, url string, n, batch int, into *wholeLife) (err error) {
 	sweeps := pawl.DefaultSweepOptions()
 	sweeps.RetainTasks = time.Microsecond
-	e, err := engine.OpenWith(ctx, url, engine.Options{Sweep: &sweeps})
+	sweeps.ScanIntervalSeconds = 3600 // what it removes is measured
+	h, err := openEngineWith(ctx, url, engine.Options{Sweep: &sweeps})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, e.Close()) }()
-	h := &runningEngine{Engine: e}
+	defer func() { err = errors.Join(err, h.stop()) }()
 	return b.live(ctx, url, n, into, func() (create, drain time.Duration, err error) {
 		if create, err = h.createTasks(ctx, n, batch); err != nil {
 			return 0, 0, err
 		}
-		if drain, err = h.drain(ctx, n, batch); err != nil {
-			return 0, 0, err
-		}
-		return create, drain, e.Log(ctx)
+		drain, err = h.drainAndLog(ctx, n, batch)
+		return create, drain, err
 	}, func() (int64, error) {
-		s, err := e.Sweep(ctx)
+		s, err := h.Sweep(ctx)
 		return s.TasksPruned, err
 	})
 }
@@ -110,7 +110,7 @@ func (b *bench) live(ctx context.Context, url string, n int, into *wholeLife, li
 	if err != nil {
 		return err
 	}
-	before = b.admin.cpu()
+	before, start := b.admin.cpu(), clock.Now()
 	for removed := int64(0); removed < int64(n); {
 		k, err := remove()
 		if err != nil {
@@ -122,6 +122,7 @@ func (b *bench) live(ctx context.Context, url string, n int, into *wholeLife, li
 		removed += k
 	}
 	into.rate = append(into.rate, perSecond(n, create+drain))
+	into.kept = append(into.kept, perSecond(n, create+drain+clock.Now().Sub(start)))
 	into.cpu = append(into.cpu, (lived+b.admin.cpu()-before)/float64(n)*1e6)
 	into.stored = append(into.stored, float64(full-empty)/float64(n))
 	return nil

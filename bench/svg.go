@@ -12,6 +12,7 @@ import (
 type curve struct {
 	title, x, y string
 	logX        bool
+	shaded      [2]float64 // a part of the x axis that is marked
 	lines       []plot
 }
 
@@ -33,6 +34,31 @@ var colours = []string{"#0b6e4f", "#5aa9e6", "#c1121f", "#f4a259"}
 // write writes the chart to a file in a directory.
 func (c curve) write(dir, name string) error {
 	return os.WriteFile(filepath.Join(dir, name), []byte(c.String()), 0o644)
+}
+
+// writeBelow writes charts below each other to one file.
+func writeBelow(file string, charts []curve) error {
+	var s strings.Builder
+	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d">`+"\n", chartWide, chartHigh*len(charts))
+	for i, c := range charts {
+		fmt.Fprintf(&s, `<svg y="%d" width="%d" height="%d">`+"\n%s</svg>\n", i*chartHigh, chartWide, chartHigh, c)
+	}
+	s.WriteString("</svg>\n")
+	return os.WriteFile(file, []byte(s.String()), 0o644)
+}
+
+// labelled is how many points of a chart have their x value below them, at most, and a dot.
+const labelled = 15
+
+// labels returns the x values that stand below the axis.
+func (c curve) labels() (xs []float64) {
+	every := (len(c.lines[0].points)-1)/labelled + 1
+	for i, p := range c.lines[0].points {
+		if (i+1)%every == 0 {
+			xs = append(xs, p.x)
+		}
+	}
+	return xs
 }
 
 // String returns the chart as SVG. The y axis begins at 0, so that growth looks neither
@@ -68,8 +94,12 @@ func (c curve) String() string {
 		fmt.Fprintf(&s, `<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#ddd"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n",
 			left, chartWide-right, py(y), py(y), left-8, py(y)+4, figure(y))
 	}
-	for _, p := range c.lines[0].points {
-		fmt.Fprintf(&s, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", px(p.x), chartHigh-below+18, figure(p.x))
+	if c.shaded[1] > c.shaded[0] {
+		fmt.Fprintf(&s, `<rect x="%.1f" width="%.1f" y="%d" height="%d" fill="#f4a259" opacity="0.15"/>`+"\n",
+			px(c.shaded[0]), px(c.shaded[1])-px(c.shaded[0]), above, chartHigh-above-below)
+	}
+	for _, x := range c.labels() {
+		fmt.Fprintf(&s, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", px(x), chartHigh-below+18, figure(x))
 	}
 	fmt.Fprintf(&s, `<text x="%d" y="%d" text-anchor="middle">%s</text><text x="16" y="%d" transform="rotate(-90 16 %d)" `+
 		`text-anchor="middle">%s</text>`+"\n",
@@ -81,7 +111,7 @@ func (c curve) String() string {
 			path = append(path, fmt.Sprintf("%.1f,%.1f", px(p.x), py(p.y)))
 		}
 		fmt.Fprintf(&s, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.Join(path, " "), colour)
-		for _, p := range l.points {
+		for _, p := range l.points[:len(l.points)*min(1, labelled/len(l.points))] {
 			fmt.Fprintf(&s, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`, px(p.x), py(p.y), colour)
 		}
 		at := left + i*170

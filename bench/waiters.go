@@ -55,11 +55,11 @@ func leased(ctx context.Context, url string, n int) (leases []pawl.Lease, err er
 // waiters measures what 5,000 long polls without work and 1,000 readers of the feed cost a
 // server while nothing happens. These numbers are not scaled.
 func (b *bench) waiters(ctx context.Context) error {
-	var memory, connections series
+	var memory, each, connections series
 	const pollers, readers = 5000, 1000
 	err := b.alternate(func() error {
 		return b.fresh(ctx, forPawl, func(url string) error {
-			return b.wait(ctx, url, pollers, readers, &memory, &connections)
+			return b.wait(ctx, url, pollers, readers, &memory, &each, &connections)
 		})
 	})
 	if err != nil {
@@ -67,15 +67,21 @@ func (b *bench) waiters(ctx context.Context) error {
 	}
 	b.add(line{name: "memory of a server with 6,000 who wait", got: memory, unit: " MB", atMost: 200,
 		absolute: "5,000 long-pollers, 1,000 readers of the feed"})
+	b.add(line{name: "memory of a waiting caller", got: each, unit: " KB", atMost: 20,
+		absolute: "what 6,000 add to the server, of each"})
 	b.add(line{name: "database connections with 6,000 who wait", got: connections, atMost: 16, absolute: "10 for calls, 6 reserved"})
 	return nil
 }
 
-func (b *bench) wait(ctx context.Context, url string, pollers, readers int, memory, connections *series) (err error) {
+func (b *bench) wait(ctx context.Context, url string, pollers, readers int, memory, each, connections *series) (err error) {
 	const pace, still = 1000, 10 * time.Second
 	s, err := b.serve(ctx, url)
 	if err != nil {
 		return err
+	}
+	alone, err := s.resident()
+	if err != nil {
+		return errors.Join(err, s.stop())
 	}
 	var all errgroup.Group
 	wait := func(n int, target func(int) (string, any)) {
@@ -98,6 +104,7 @@ func (b *bench) wait(ctx context.Context, url string, pollers, readers int, memo
 	}
 	mb, err1 := s.resident()
 	held, err2 := one(ctx, url, "connections")
+	*each = append(*each, (mb-alone)*1024/float64(pollers+readers))
 	*memory, *connections = append(*memory, mb), append(*connections, float64(held))
 	return errors.Join(err1, err2, s.stop(), all.Wait())
 }

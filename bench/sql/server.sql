@@ -52,3 +52,26 @@ WHERE id IN (
   WHERE state = 'completed' AND finalized_at < now()
   ORDER BY id
   LIMIT 1000)
+-- name: dbos done
+SELECT count(*)
+FROM dbos.workflow_status
+WHERE status = 'SUCCESS'
+-- name: dbos left
+SELECT count(*)
+FROM dbos.workflow_status
+WHERE status <> 'SUCCESS'
+-- name: pg-boss done
+SELECT count(*)
+FROM pgboss.job
+WHERE name = 'bench' AND state = 'completed'
+-- name: graphile-worker done
+SELECT last_value - (SELECT count(*) FROM graphile_worker._private_jobs)
+FROM graphile_worker.jobs_id_seq1
+-- name: awa done
+SELECT (SELECT count(*) FROM awa.jobs WHERE state = 'completed') +
+       (SELECT COALESCE(sum(pruned_completed_count), 0) FROM awa.queue_terminal_rollups)::bigint
+-- name: load
+SELECT COALESCE(sum(s.n_dead_tup), 0)::float, COALESCE(sum(pg_table_size(s.relid)), 0)::float,
+       COALESCE(sum(pg_indexes_size(s.relid)), 0)::float
+FROM pg_stat_user_tables s
+WHERE s.schemaname = 'pawl'
