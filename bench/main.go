@@ -53,6 +53,7 @@ var sections = []section{
 	{"pooled", 20 * time.Second, (*bench).pooled},
 	{"pickup", 65 * time.Second, (*bench).pickups},
 	{"sustained", 45 * time.Second, (*bench).sustained},
+	{"bytes", 0, (*bench).lifeBytes},
 	{"retirement", 20 * time.Second, (*bench).retirement},
 	{"leases", 25 * time.Second, (*bench).leases},
 	{"steps", 20 * time.Second, (*bench).stepsOfBoth},
