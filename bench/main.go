@@ -56,6 +56,7 @@ var sections = []section{
 	{name: "single", budget: 30 * time.Second, run: (*bench).single},
 	{name: "pooled", budget: 20 * time.Second, run: (*bench).pooled},
 	{name: "pickup", budget: 65 * time.Second, run: (*bench).pickups},
+	{name: "bytes", run: (*bench).lifeBytes},
 	{name: "retirement", budget: 20 * time.Second, run: (*bench).retirement},
 	{name: "leases", budget: 25 * time.Second, run: (*bench).leases},
 	{name: "steps", budget: 20 * time.Second, run: (*bench).stepsOfBoth},

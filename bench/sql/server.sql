@@ -44,6 +44,16 @@ FROM pg_stat_database
 WHERE datname = current_database()
 -- name: bytes
 SELECT pg_database_size(current_database())
+-- name: logged
+SELECT wal_records, wal_bytes::bigint, wal_sync
+FROM pg_stat_wal
+-- name: relations
+SELECT COALESCE('large values of ' || o.relname, c.relname), pg_relation_size(c.oid)
+FROM pg_class c
+JOIN pg_namespace s ON s.oid = c.relnamespace
+LEFT JOIN pg_class o ON o.reltoastrelid = c.oid
+WHERE (s.nspname = 'pawl' OR o.relnamespace = 'pawl'::regnamespace) AND c.relkind IN ('r', 'i', 't') AND pg_relation_size(c.oid) > $1::int
+ORDER BY 2 DESC
 -- name: river clean
 DELETE FROM river_job
 WHERE id IN (
