@@ -153,6 +153,7 @@ type Lease struct {
 	Token   string      `json:"token"`             // proves to other services that the item is being worked on: see TaskToken
 	Error   *Failure    `json:"error,omitempty"`   // the item's last error
 	Reasons []Complaint `json:"reasons,omitempty"` // why the item was sent back for rework, the last time
+	Rework  int         `json:"rework,omitempty"`  // how often it was sent back
 	// the task began with the checkpoints of another one, so the first attempt may have a resume state
 	Forked bool `json:"forked,omitempty"`
 	// the W3C trace context of the call that created the task; "" = it had none

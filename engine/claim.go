@@ -431,6 +431,7 @@ func (e *Engine) leases(c pawl.Caller, req *pawl.ClaimRequest, rows []store.Clai
 			Stopped:        strings.Fields(string(store.StoppedIn(r.Said))),
 			Token:          tokens[i],
 			Forked:         r.Forked,
+			Rework:         r.Rework,
 		}
 		out[i].TraceParent, out[i].TraceState = store.TraceOf(r.Trace)
 		if r.Error != "" {

@@ -234,7 +234,7 @@ type Claimed struct {
 	ItemID, TaskID, Type              string
 	Key                               Text
 	Rank, Priority, Attempt, Failures int
-	MaxAttempts, LeaseSeconds         int
+	MaxAttempts, LeaseSeconds, Rework int
 	Input                             []byte
 	Said                              Text // its open message or newest stopped one: state, id, chunks and step number, separated by spaces
 	Error, Reasons                    Text // the last failure, and the reasons of the last rework, as JSON

@@ -86,11 +86,14 @@ func npmOf(plain []byte, all []*built, at time.Time) (sdk file, programs []file,
 		if f.name != "package.json" {
 			continue
 		}
-		var p map[string]any
+		var p map[string]json.RawMessage // which keeps the order of conditions: the first that holds counts
 		if err := json.Unmarshal(f.data, &p); err != nil {
 			return file{}, nil, err
 		}
-		version, _ := p["version"].(string)
+		var version string
+		if err := json.Unmarshal(p["version"], &version); err != nil {
+			return file{}, nil, err
+		}
 		optional := map[string]any{}
 		for _, b := range all {
 			system, arch, _ := strings.Cut(b.platform, "/")
@@ -108,7 +111,10 @@ func npmOf(plain []byte, all []*built, at time.Time) (sdk file, programs []file,
 			}
 			programs = append(programs, file{"pawl-work-" + short + "-" + version + ".tgz", 0o644, data})
 		}
-		p["optionalDependencies"], p["bin"] = optional, map[string]string{"pawl": "bin/pawl.js"}
+		if p["optionalDependencies"], err = json.Marshal(optional); err != nil {
+			return file{}, nil, err
+		}
+		p["bin"] = json.RawMessage(`{"pawl": "bin/pawl.js"}`)
 		if files[i].data, err = json.MarshalIndent(p, "", "  "); err != nil {
 			return file{}, nil, err
 		}

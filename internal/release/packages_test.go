@@ -71,7 +71,8 @@ func TestAWheelHasTheProgram(t *testing.T) {
 
 // The npm package names the packages of all programs as optional, in its own version.
 func TestTheNPMPackageNamesThePrograms(t *testing.T) {
-	plain, err := tarred("package", []file{{"package.json", 0o644, []byte(`{"name":"@pawl-work/sdk","version":"0.1.0"}`)}}, at)
+	manifest := []byte(`{"name":"@pawl-work/sdk","version":"0.1.0","exports":{"types":"t","default":"d"}}`)
+	plain, err := tarred("package", []file{{"package.json", 0o644, manifest}}, at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +84,9 @@ func TestTheNPMPackageNamesThePrograms(t *testing.T) {
 	files, err := untarred(sdk.data)
 	if err != nil || len(files) != 2 || files[1].name != "bin/pawl.js" || files[1].mode != 0o755 {
 		t.Fatal(files, err)
+	}
+	if !regexp.MustCompile(`"types": "t",\s*"default": "d"`).Match(files[0].data) {
+		t.Errorf("%s: the types are not asked for first", files[0].data)
 	}
 	var p struct {
 		Bin      map[string]string

@@ -336,7 +336,7 @@ var acceptance = noun{"acceptance", []promise{
 				w.refused(w.trySubmit(ls[0], `{"title":"late"}`), pawl.CodeLeaseLost)
 				ls[0] = w.claim("w2")
 				it := w.item(ls[0].ID)
-				w.same([]any{it.Rework, it.Error.Message}, []any{round + 1, "too thin"}, "the item")
+				w.same([]any{it.Rework, ls[0].Rework, it.Error.Message}, []any{round + 1, round + 1, "too thin"}, "the item")
 				w.submit(ls[0], `{"title":"b"}`)
 			}
 			call := pawl.RejectCall{TaskID: task.ID, Errors: why, AllowRework: true, ItemIDs: []string{ls[0].ID}}

@@ -413,6 +413,23 @@ def test_a_person_approves_a_call(shared: pawl.testing.Server, client: pawl.Clie
         assert output == "Not done." and "too much" in outputs[0] and ran == []
 
 
+def test_rework_asks_the_model_anew(shared: pawl.testing.Server, client: pawl.Client, kind: str) -> None:
+    client.put_type(kind, {"acceptance": True, "approval": {"mode": "manual"}})
+    agent = Agent(name="writer", model=ScriptedModel([[assistant_message("one")], [assistant_message("two")]]))
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        return (await run(ctx, agent, f"write {ctx.lease.get('reasons')}")).final_output
+
+    task = client.create_task(kind)
+    for n, text in enumerate(("one", "two")):
+        if n > 0:
+            client.reject_task(task["id"], errors=[{"code": "thin", "message": "thin"}], allow_rework=True)
+        with Running(shared, {kind: work}):
+            until(lambda: client.get_task(task["id"])["state"] == "submitted")
+        [item] = client.task_items(task["id"])
+        assert item["result"] == text
+
+
 def test_another_way_to_decide(shared: pawl.testing.Server, client: pawl.Client, kind: str) -> None:
     @function_tool(needs_approval=True)
     def pay(amount: int) -> str:

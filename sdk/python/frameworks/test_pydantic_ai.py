@@ -232,6 +232,24 @@ def test_a_person_approves_a_call(shared: pawl.testing.Server, client: pawl.Clie
     assert returns == ["paid"] if approved else "too much" in returns[0]
 
 
+def test_rework_asks_the_model_anew(shared: pawl.testing.Server, client: pawl.Client, kind: str) -> None:
+    client.put_type(kind, {"acceptance": True, "approval": {"mode": "manual"}})
+    script = Script([TextPart("one")], [TextPart("two")])
+    agent = Agent(script.model, name="writer", capabilities=[PawlDurability()])
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        return (await run(ctx, agent, f"write {ctx.lease.get('reasons')}")).output
+
+    task = client.create_task(kind)
+    for n, said in enumerate(("one", "two")):
+        if n > 0:
+            client.reject_task(task["id"], errors=[{"code": "thin", "message": "thin"}], allow_rework=True)
+        with Running(shared, {kind: work}):
+            until(lambda: client.get_task(task["id"])["state"] == "submitted")
+        [item] = client.task_items(task["id"])
+        assert (item["result"], script.calls) == (said, n + 1)
+
+
 def test_another_way_to_decide(shared: pawl.testing.Server, client: pawl.Client, kind: str) -> None:
     script = Script(calls(("pay", {"amount": 7})), [TextPart("Done.")])
     agent = Agent(script.model, name="payer", output_type=[str, DeferredToolRequests], capabilities=[PawlDurability()])

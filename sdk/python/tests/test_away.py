@@ -1,4 +1,5 @@
 import socket
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,16 @@ def test_a_server_that_does_not_answer_is_named() -> None:
     said = f"^create_task: the server http://127.0.0.1:{port} does not answer: "
     with pawl.Client(f"http://127.0.0.1:{port}", tries=1) as client, pytest.raises(pawl.UnavailableError, match=said):
         client.create_task("x")
+
+
+@pytest.mark.parametrize("id", [None, {"name": "x"}, 7])
+def test_what_is_no_id_is_named(id: Any) -> None:
+    client = pawl.Client("http://127.0.0.1:1", tries=1)
+    for op in (client.wait, client.result):
+        with pytest.raises(TypeError, match=r"takes a task or its id, not "):
+            op(id)
+    with pytest.raises(TypeError, match=r"^get_task takes an id, not "):
+        client.get_task(id)
 
 
 def test_a_password_in_a_url_is_not_told() -> None:

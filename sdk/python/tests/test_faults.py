@@ -122,7 +122,8 @@ def test_a_handler_that_swallows_its_cancellation_cannot_write(
         until(lambda: len(told) == 2)
     assert [type(e) for e in refused] == [pawl.LeaseLostError, pawl.LeaseLostError]
     told_late = "went on after its cancellation"
-    assert any(told_late in str(e) for e in told) and told_late in caplog.text
+    assert any(told_late in str(e) for e in told)
+    assert f"{lease['id']} of type {kind}, attempt 1, task {task['id']}: the handler {told_late}" in caplog.text
     assert running.summary is not None and running.summary.completed == 0
     client.complete(lease, "the thief's")
     assert client.task_result(task["id"])["payload"] == "the thief's"
@@ -168,9 +169,11 @@ print(summary.completed, summary.released)
 class Process:
     """A worker in a process of its own."""
 
-    def __init__(self, server: Server, kind: str, folder: Path, **env: str) -> None:
+    def __init__(self, server: Server, kind: str, folder: Path, stderr: int | None = None, **env: str) -> None:
         command = [sys.executable, "-c", textwrap.dedent(WORKER), server.url, kind, str(folder)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **env})
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=stderr, text=True, env={**os.environ, **env}
+        )
 
     def __enter__(self) -> Process:
         return self
@@ -215,10 +218,12 @@ def test_a_worker_that_is_frozen(shared: Server, client: pawl.Client, kind: str,
 
 def test_sigterm_lets_handlers_finish(shared: Server, client: pawl.Client, kind: str, tmp_path: Path) -> None:
     task = client.create_task(kind)
-    with Process(shared, kind, tmp_path, HOLD="2") as first:
+    with Process(shared, kind, tmp_path, subprocess.PIPE, HOLD="2") as first:
         until((tmp_path / "began-1").exists)
         first.process.terminate()
-        assert first.process.communicate(timeout=20)[0] == "1 0\n"
+        done, said = first.process.communicate(timeout=20)
+    assert done == "1 0\n"
+    assert "worker stops: handlers that run have 30 s; a second signal gives their items back at once: 1" in said
     assert client.task_result(task["id"])["payload"]["attempt"] == 1
 
 

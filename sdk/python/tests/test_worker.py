@@ -14,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pydantic
 import pytest
 
@@ -307,8 +308,8 @@ def test_children(shared: Server, client: pawl.Client, kind: str) -> None:
     task = client.create_task(kind, 3)
 
     async def parent(ctx: pawl.AsyncContext, n: int) -> Any:
-        ids = [(await ctx.spawn(f"child-{i}", f"{kind}.child", i))["id"] for i in range(n)]
-        children = await ctx.await_children("all", ids)
+        spawned = [await ctx.spawn(f"child-{i}", f"{kind}.child", i) for i in range(n)]
+        children = await ctx.await_children("all", [spawned[0]["id"], *spawned[1:]])  # ids and tasks
         return [c["result"] for c in children]
 
     with Running(shared, {kind: parent, f"{kind}.child": lambda n: n * 10}):
@@ -381,6 +382,22 @@ def test_results_that_want_acceptance_are_submitted(shared: Server, client: pawl
     assert error_of(item)["detail"] == {"errors": [{"pointer": "/result/ok", "message": "is required"}]}
 
 
+def test_a_step_named_with_the_rework_runs_again(shared: Server, client: pawl.Client, kind: str) -> None:
+    client.put_type(kind, {"acceptance": True, "approval": {"mode": "manual"}})
+    task = client.create_task(kind)
+    drafts: list[int] = []
+
+    def write(ctx: pawl.Context) -> list[int]:
+        ctx.step("read", drafts.append, 0)
+        ctx.step(f"draft {ctx.rework}", drafts.append, ctx.rework + 1)
+        return drafts
+
+    drain(shared, kind, write)
+    client.reject_task(task["id"], errors=[{"code": "thin", "message": "thin"}], allow_rework=True)
+    drain(shared, kind, write)
+    assert drafts == [0, 1, 2]
+
+
 def test_handlers_run_at_the_same_time(shared: Server, client: pawl.Client, kind: str) -> None:
     client.create_tasks([{"type": kind} for _ in range(40)])
     now, most = 0, 0
@@ -415,8 +432,12 @@ def test_a_handler_of_all_types_and_wrong_handlers(shared: Server, client: pawl.
         worker.add("x", wrong)
     with pytest.raises(TypeError, match="a context and an input"):
         worker.add("x", lambda a, b, c: None)
+    with pytest.raises(TypeError, match=r'takes the names of types: @worker\.handler\("mail\.send"\)'):
+        worker.handler(anything)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no handler"):
         pawl.Worker(shared.url).run()
+    with httpx.Client() as http, pytest.raises(ValueError, match="`verify` in place of `http`"):
+        pawl.Worker(pawl.Client(shared.url, http=http))
 
 
 def test_a_worker_whose_claims_are_refused_says_why(shared: Server) -> None:
@@ -458,6 +479,8 @@ def test_in_the_callers_event_loop(shared: Server, client: pawl.Client, kind: st
     async def main() -> None:
         worker = pawl.Worker(pawl.AsyncClient(shared.url), stop_grace=30)
         started = asyncio.Event()
+        with pytest.raises(TypeError, match=r"as in a notebook: call `await worker\.run_async"):
+            worker.run()
 
         @worker.handler(kind)
         async def quick() -> int:
@@ -491,6 +514,7 @@ worker.add({kind!r}, lambda ctx: 1)
 worker.run()
 """
     said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stderr
+    assert re.search(rf"worker \S+ takes items of {kind} from {shared.url}, namespace default\n", said), said
     for what in ("started", "done"):
         named = rf"INFO pawl\.worker: item {what}: itm_\w+ of type {kind}, attempt 1, task {task['id']}"
         assert len(re.findall(named, said)) == 1, said

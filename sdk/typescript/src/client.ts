@@ -1,7 +1,8 @@
-import createClient, { defaultBodySerializer, type Client, type FetchResponse, type MaybeOptionalInit, type ParseAs } from "openapi-fetch";
+import createClient, { type Client, type FetchResponse, type MaybeOptionalInit, type ParseAs } from "openapi-fetch";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { now } from "./clock.ts";
+import { textOf } from "./json.ts";
 import { listOf, type List, type Listed, type ListPath } from "./list.ts";
 import type { components, paths } from "./openapi.ts";
 import { resultOf, waitFor, type TaskRef, type WaitOptions } from "./outcome.ts";
@@ -135,7 +136,7 @@ export async function within<T>(ms: number, call: () => Promise<T>): Promise<T> 
 /** The body of a call. Its error is no TypeError, which would mean that the server cannot be reached. */
 function written(body: unknown): unknown {
   try {
-    return defaultBodySerializer(body);
+    return textOf(body);
   } catch (error) {
     throw new Error(`the body of the call cannot be written as JSON: ${error instanceof Error ? error.message : error}`, { cause: error });
   }

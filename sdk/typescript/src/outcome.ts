@@ -81,4 +81,8 @@ export async function resultOf<T>(pawl: PawlCalls, task: TaskRef): Promise<T> {
   }
 }
 
-const idOf = (task: TaskRef): string => (typeof task === "string" ? task : task.id);
+function idOf(task: TaskRef): string {
+  const id: unknown = typeof task === "string" ? task : (task as { id?: unknown } | undefined)?.id;
+  if (typeof id !== "string") throw new Error("neither a task nor the id of one: `must(client.POST(...))` returns the task that was made");
+  return id;
+}

@@ -1,5 +1,5 @@
 import { argsOf, type StepArgs } from "./args.ts";
-import { again, fence, PawlError, type Lease, type Pawl, type Schemas } from "./client.ts";
+import { fence, PawlError, report, type Lease, type Pawl, type Schemas } from "./client.ts";
 import { hashOf } from "./canonical.ts";
 import { Permanent } from "./failure.ts";
 import { childrenOf } from "./resume.ts";
@@ -38,10 +38,13 @@ export class Waits {
   readonly #pawl: Pawl;
   readonly #lease: Lease;
   readonly #steps: Steps;
+  readonly #left: () => number;
   readonly #cost = costs();
   readonly #settled = new Set<string>(); // budgets and keys, those that are named here
 
-  constructor(pawl: Pawl, lease: Lease, steps: Steps) {
+  /** `left` is how many ms the lease has: a call is tried for that long. */
+  constructor(pawl: Pawl, lease: Lease, steps: Steps, left: () => number) {
+    this.#left = left;
     this.#pawl = pawl;
     this.#lease = lease;
     this.#steps = steps;
@@ -51,7 +54,7 @@ export class Waits {
   readonly spawn = (key: string, task: Schemas["NewTask"]): Promise<Schemas["Task"]> =>
     inSpan(`create ${task.type}`, "PRODUCER", this.#about({ ...creates(task.type), "pawl.child.key": key, "pawl.task.type": task.type }), async (span) => {
       const call = { params: { path: { id: this.#lease.id } }, body: { ...fence(this.#lease), key, task }, headers: traceHeaders(this.#lease) };
-      const child = await again(() => this.#pawl.POST("/v1/items/{id}:spawn", call));
+      const child = await report(() => this.#pawl.POST("/v1/items/{id}:spawn", call), undefined, this.#left);
       span.set({ "pawl.child.id": child.id });
       return child;
     });
@@ -112,14 +115,14 @@ export class Waits {
     const holder = { item_id: this.#lease.id, ...fence(this.#lease) };
     const spends = (verb: string, amount: number) => [`${verb} ${budget}`, "CLIENT", this.#about({ "pawl.budget.name": budget, "pawl.budget.amount": amount })] as const;
     const ask = (key: string) =>
-      inSpan(...spends("reserve", amount), () => again(() => this.#pawl.POST("/v1/budgets/{id}:reserve", { params, body: { ...holder, amount, key } })));
+      inSpan(...spends("reserve", amount), () => report(() => this.#pawl.POST("/v1/budgets/{id}:reserve", { params, body: { ...holder, amount, key } }), undefined, this.#left));
     try {
       let got = await ask(key);
       // Settled by an earlier attempt, which lost what it paid for: the money is spent again.
       if (typeof got.settled === "number") got = await ask(`${key}@${this.#lease.attempt}`);
       const reservation = got.reservation;
       const settle = async (amount: number) => {
-        await inSpan(...spends("settle", amount), () => again(() => this.#pawl.POST("/v1/budgets/{id}:settle", { params, body: { ...holder, reservation, amount } })));
+        await inSpan(...spends("settle", amount), () => report(() => this.#pawl.POST("/v1/budgets/{id}:settle", { params, body: { ...holder, reservation, amount } }), undefined, this.#left));
         if (named !== undefined) this.#settled.add(named);
         this.#cost(budget, amount);
       };

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { now } from "./clock.ts";
-import { again, fence, must, PawlError, within, type Lease, type Pawl, type Schemas } from "./client.ts";
+import { fence, must, PawlError, report, within, type Lease, type Pawl, type Schemas } from "./client.ts";
 import { Effects, type EffectOptions } from "./effect.ts";
 import { failureOf, handIn, resultOf, type Outcome, type Refusal } from "./handin.ts";
 import { Permanent, wordsOf } from "./failure.ts";
@@ -131,6 +131,7 @@ const quarantineLog = 60_000; // between two lines about it
  */
 export async function work(pawl: Pawl, options: WorkOptions, handle: (job: Job) => Promise<unknown>): Promise<void> {
   const { workerId, types, leaseSeconds, concurrency = 1, graceMs = 30_000 } = options;
+  if (types.length === 0) throw new RangeError("a worker without types would take the items of all others");
   const log = options.log === false ? silent : (options.log ?? console);
   const refused = new AbortController();
   const signal = options.signal ? AbortSignal.any([options.signal, refused.signal]) : refused.signal;
@@ -256,7 +257,7 @@ async function hold({ pawl, log, onRefused, beats }: Worker, lease: Lease, endin
 
 /** What a handler gets. */
 function jobOf(pawl: Pawl, lease: Lease, abortSignal: AbortSignal, steps: Steps, { message }: Messages, left: () => number): Job {
-  const { spawn, awaitChildren, reserve } = new Waits(pawl, lease, steps);
+  const { spawn, awaitChildren, reserve } = new Waits(pawl, lease, steps, left);
   const { sleep, waitFor } = new Sleeps(lease, steps);
   const { effect } = new Effects(pawl, lease, () => steps.time(), left);
   const params = { path: { id: lease.id } };
@@ -264,10 +265,11 @@ function jobOf(pawl: Pawl, lease: Lease, abortSignal: AbortSignal, steps: Steps,
     pawl, lease, abortSignal, step: steps.run, sleep, waitFor, message, spawn, awaitChildren, reserve, effect,
     progress: async (percent, stage) => {
       const body = { ...fence(lease), ...(percent === undefined ? {} : { progress: percent }), ...(stage === undefined ? {} : { stage }) };
-      await again(() => pawl.POST("/v1/items/{id}:progress", { params, body }));
+      await report(() => pawl.POST("/v1/items/{id}:progress", { params, body }), undefined, left);
     },
     checkpoint: async (name, snapshot, options) => steps.save(name, { type: "custom", ...options, snapshot: plain(snapshot) }),
-    part: async (key, payload, options) => again(() => pawl.POST("/v1/items/{id}/parts", { params, body: { ...fence(lease), ...options, key, payload: plain(payload) } })),
+    part: async (key, payload, options) =>
+      report(() => pawl.POST("/v1/items/{id}/parts", { params, body: { ...fence(lease), ...options, key, payload: plain(payload) } }), undefined, left),
   };
 }
 

@@ -152,18 +152,20 @@ for (const database of databases) {
 test("reports and steps are sent again while the lease holds", inTime, async () => {
   await using fixture = await Fixture.open("sqlite");
   const { url } = await fixture.serve();
-  const left: { [verb: string]: number } = { checkpoint: 11, done: 11 };
+  const left: { [verb: string]: number } = { checkpoint: 11, done: 11, spawn: 11, reserve: 11, progress: 11 };
   const p = pawl(url, {
     fetch: async (request) => {
       const verb = (request as Request).url.split(":").at(-1)!;
       return left[verb] && left[verb]-- > 0 ? new Response("", { status: 503 }) : fetch(request);
     },
   });
+  await must(p.PUT("/v1/budgets/{id}", { params: { path: { id: "tokens" } }, body: { limit: 100, unit: "tokens" } }));
   const task = await create(p, "away", { max_attempts: 1 });
   let ran = 0;
-  await works(p, "away", ({ step, effect }: Job) => Promise.all([step("fetch", () => ++ran), effect("charge", {}, () => ++ran)]), async () =>
-    ["completed", "failed"].includes((await task()).state!), { leaseSeconds: 300 });
-  assert.deepEqual([(await task()).state, ran, left], ["completed", 2, { checkpoint: 0, done: 0 }]);
+  await works(p, "away", ({ step, effect, spawn, reserve, progress }: Job) => Promise.all([
+    step("fetch", () => ++ran), effect("charge", {}, () => ++ran), spawn("child", { type: "child" }), reserve("tokens", 1), progress(50),
+  ]), async () => ["completed", "failed"].includes((await task()).state!), { leaseSeconds: 300 });
+  assert.deepEqual([(await task()).state, ran, left], ["completed", 2, { checkpoint: 0, done: 0, spawn: 0, reserve: 0, progress: 0 }]);
 });
 
 for (const code of ["key_in_flight", "internal"] as const) {

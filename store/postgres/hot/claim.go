@@ -64,7 +64,7 @@ func (Verbs) Claim(ctx context.Context, tx store.Tx, c store.Claim) ([]store.Cla
 	var item, task, large = store.RawID{}, store.RawID{}, (*int)(nil) // a row that is too large fails while large is computed
 	targets := []any{&d.Claimant, &d.LeaseSeconds, &item, &task, (*store.Text)(&d.Type), &d.Key, &d.Rank,
 		&d.Priority, &d.Attempt, &d.Failures, &d.MaxAttempts, &d.Input, &d.AcquiredAt, &d.LeaseExpiresAt, &d.Said,
-		&d.Error, &d.Reasons, &d.Trace, &d.Forked, &large}
+		&d.Error, &d.Reasons, &d.Rework, &d.Trace, &d.Forked, &large}
 	rows, err := tx.Query(ctx, query, args...)
 	err = read(rows, err, func(r store.Rows) error {
 		err := r.Scan(targets...)

@@ -66,7 +66,7 @@ event AS (
   FROM r)
 SELECT r.who, r.seconds, r.item_id, r.task_id, ($4::text[])[array_position((SELECT ids FROM q), r.queue_id)], w.key, r.rank, r.priority, r.claim, r.failures, r.max_attempts, w.input,
   (SELECT now FROM n), LEAST((SELECT now FROM n) + seconds * 1000000::bigint, (SELECT now FROM n) + start_to_close * 1000000::bigint),
-  r.said, r.error, w.reasons, w.trace_parent, COALESCE(w.forked, false),
+  r.said, r.error, w.reasons, r.rework, w.trace_parent, COALESCE(w.forked, false),
   CASE WHEN octet_length(w.input) + COALESCE(octet_length(r.error), 0) + COALESCE(octet_length(w.reasons), 0) > $15::int THEN ('bytes of ' || r.item_id)::int END
 FROM r
 LEFT JOIN LATERAL (

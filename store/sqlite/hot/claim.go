@@ -247,7 +247,7 @@ func (h *holder) hold(ctx context.Context, tx store.Tx, r *claimed, leases, even
 		ItemID: string(r.itemID), TaskID: string(r.taskID), Type: r.kind, Key: r.key, Rank: int(r.rank), Priority: r.priority,
 		Attempt: r.Attempt, Failures: r.Failures, MaxAttempts: r.MaxAttempts, LeaseSeconds: seconds,
 		Input: []byte(r.input), Said: r.said, Error: r.err, Reasons: r.reasons, Trace: r.trace, AcquiredAt: now, LeaseExpiresAt: expires,
-		Forked: r.forked != nil && *r.forked > 0,
+		Rework: r.Rework, Forked: r.forked != nil && *r.forked > 0,
 	}, err
 }
 

@@ -56,7 +56,7 @@ def handler_of(type: str, fn: Callable[..., Any]) -> Handler:
         if context_at is None and (hint in (Context, AsyncContext) or (hint is None and p.name in ("ctx", "context"))):
             if hint is (Context if is_async else AsyncContext):
                 want = "AsyncContext" if is_async else "Context"
-                raise TypeError(f"the handler of {type!r} needs {want}: it is {'async' if is_async else 'no async'}")
+                raise TypeError(f"the handler of {type!r} needs {want}: it is {'async' if is_async else 'not async'}")
             context_at = p.name
         else:
             others.append(p)

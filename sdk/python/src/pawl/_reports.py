@@ -161,12 +161,14 @@ class Reports:
             log.info("item done: %s", named(o.job), extra=about(o.job))
 
     def _lost(self, job: Job, why: Exception) -> None:
+        from ._runner import about, named
+
         with job.lock:
             if job.cause is None:
                 job.cause = why
                 job.state = State.LOST
         self._runner.summary.lost += 1
-        self._runner.log.warning("lease lost: %s", why)
+        self._runner.log.warning("lease lost: %s: %s", named(job), why, extra=about(job))
         if not isinstance(why, ItemCancelled):
             self._runner._tell_lost(job, why)
 

@@ -89,6 +89,8 @@ def request_of(
     nth: int = 0,
 ) -> Request:
     """The request of a call, with its idempotency key. What is not JSON is a TypeError, before anything is sent."""
+    if not isinstance(id, str):
+        raise TypeError(f"{name} takes an id, not {id!r:.80}")
     data = dumps(body, f"the body of {name}") if has_body else None
     if data is not None and len(data) > MAX_BODY:
         raise TooLargeError(f"the body has {len(data)} bytes, at most {MAX_BODY} are allowed", op=name, status=413)
@@ -171,11 +173,24 @@ def timeout_of(config: Config, r: Request) -> httpx.Timeout:
 
 def away(op: str, err: Exception, url: str = "") -> PawlError:
     """The error of a call that got no answer; its cause is what httpx raised."""
-    server = f"the server {re.sub('//[^/]*@', '//', url)}".rstrip()  # without a password
+    server = f"the server {shown(url)}".rstrip()
     said = f"no TLS connection to {server}" if is_tls(err) else f"{server} does not answer"
     out = UnavailableError(f"{said}: {err}" if str(err) else said, op=op)
     out.__cause__ = err
     return out
+
+
+def shown(url: str) -> str:
+    """An address without its password."""
+    return re.sub("//[^/]*@", "//", url)
+
+
+def id_of(op: str, task: Any) -> str:
+    """The id of a task, or of one that is named by its id."""
+    id = task.get("id") if isinstance(task, Mapping) else task
+    if not isinstance(id, str):
+        raise TypeError(f"{op} takes a task or its id, not {task!r:.80}")
+    return id
 
 
 def broken(op: str) -> PawlError:

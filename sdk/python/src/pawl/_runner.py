@@ -12,6 +12,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from . import _rules as rules
 from . import types as t
 from ._async.client import AsyncClient
 from ._async.context import AsyncContext
@@ -111,6 +112,9 @@ class Runner:
         self._reports = Reports(self)
         self._threads = Threads(self.options.concurrency)
         self._beats.start()
+        types = ", ".join(self.types) if self.types else "all types"
+        where = f"{rules.shown(connection.url)}, namespace {config.namespace or 'default'}"
+        self.log.info("worker %s takes items of %s from %s", self.options.worker_id, types, where)
         reporting = asyncio.create_task(self._reports.run())
         registering = asyncio.create_task(self._register())
         try:
@@ -363,7 +367,7 @@ class Runner:
         return failed(job, error)
 
     def _swallowed(self, job: Job, what: str) -> None:
-        self.log.warning("%s", what, extra=about(job))
+        self.log.warning("%s: %s", named(job), what, extra=about(job))
         if job.state is State.LOST or job.state is State.CANCELLED:
             self._tell_lost(job, LeaseLostError(what, op="handler"))
 
@@ -422,6 +426,9 @@ class Runner:
         self._stopping = True
         ahead, self._ahead = list(self._ahead), deque()
         await self._reports.release(ahead)
+        if self._jobs and not self._hurry.is_set():
+            what = "worker stops: handlers that run have %g s; a second signal gives their items back at once: %d"
+            self.log.info(what, self.options.stop_grace, len(self._jobs))
         deadline = time.monotonic() + self.options.stop_grace
         await self._until(lambda: not self._jobs, self.options.stop_grace, hurry=True)
         if self._jobs:
@@ -447,7 +454,8 @@ class Runner:
         left = []
         for job in list(self._jobs):
             if job.move(State.STOPPING, State.ABANDONED):
-                self.log.warning("the handler ignores its cancellation; its item is given back", extra=about(job))
+                what = "the handler ignores its cancellation; its item is given back"
+                self.log.warning("%s: %s", named(job), what, extra=about(job))
                 left.append(job)
             self._beats.remove(job)
             del self._jobs[job]

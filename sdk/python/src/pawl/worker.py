@@ -60,7 +60,8 @@ class Worker:
     """Claims items and runs handlers.
 
     Args:
-        server: the address of the server, or a client, whose options are taken over.
+        server: the address of the server, or a client, whose options are taken over. The worker makes
+            connections of its own, so the client must not have `http`.
         key: the token of an API key, with an address.
         worker_id: one per process; without it the host's name, the process and a random part.
         name: what the list of workers shows.
@@ -105,6 +106,8 @@ class Worker:
         if not 1 <= wait_seconds <= 60:
             raise ValueError("wait_seconds must be from 1 to 60")
         self._source = Client(server, key) if isinstance(server, str) else server
+        if not self._source._call.connection.owned:
+            raise ValueError("a worker makes connections of its own: give its client `verify` in place of `http`")
         self.options = Options(
             worker_id=worker_id or f"{platform.node()[:200]}-{os.getpid()}-{secrets.token_hex(4)}",
             name=name,
@@ -137,6 +140,8 @@ class Worker:
         its annotation says: a dataclass, a pydantic model, or the JSON itself. Both may be left out.
         What it returns is the result: any JSON, a dataclass or a pydantic model.
         """
+        if any(not isinstance(type, str) for type in types):
+            raise TypeError('handler takes the names of types: @worker.handler("mail.send")')
 
         def register(fn: F) -> F:
             for type in types or ("",):
@@ -157,6 +162,9 @@ class Worker:
         After the first signal it claims nothing more and lets the handlers run for `stop_grace`; a
         second one ends the grace. It raises a PawlError if the server refuses this worker's claims.
         """
+        with contextlib.suppress(RuntimeError):
+            if asyncio.get_running_loop():
+                raise TypeError("an event loop runs here, as in a notebook: call `await worker.run_async()`")
         show_logs(self.options.logger)
         return asyncio.run(self._main(signals))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import types as t
 from .._errors import ConflictError, LimitError, TaskFailed, UnavailableError
+from .._rules import id_of
 from . import _io
 from .tasks import AsyncTaskCalls
 
@@ -33,7 +34,7 @@ class AsyncResults(AsyncTaskCalls):
             TimeoutError: the task has not ended after `timeout` seconds. None = no limit.
             NotFoundError: there is no such task, or it was deleted meanwhile.
         """
-        id = _id_of(task)
+        id = id_of("wait", task)
         end = None if timeout is None else time.monotonic() + max(timeout, 0.0)
         state, pause = "", 0.0
         while True:
@@ -68,7 +69,7 @@ class AsyncResults(AsyncTaskCalls):
             ConflictError: the task has not ended; `wait` waits for it.
             NotFoundError: there is no such task.
         """
-        id = _id_of(task)
+        id = id_of("result", task)
         try:
             return (await self.task_result(id))["payload"]
         except ConflictError as e:
@@ -83,7 +84,3 @@ class AsyncResults(AsyncTaskCalls):
         if seen["state"] == "completed" and result and "payload" in result:
             return result["payload"]
         return await self.result(id)
-
-
-def _id_of(task: str | Mapping[str, Any]) -> str:
-    return task if isinstance(task, str) else str(task["id"])

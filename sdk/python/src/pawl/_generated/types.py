@@ -2062,6 +2062,7 @@ class Lease(_Lease, total=False):
     key: str
     open_message: OpenMessage
     reasons: list[Complaint]
+    rework: int
     stopped: list[str]
     traceparent: str
     tracestate: str

@@ -98,6 +98,11 @@ class Context:
         return self._job.lease["attempt"]
 
     @property
+    def rework(self) -> int:
+        """How often the item was sent back for rework: a part of the names of steps that are to run again then."""
+        return self._job.lease.get("rework") or 0
+
+    @property
     def input(self) -> Any:
         """The item's input, as JSON."""
         return self._job.lease["input"]
@@ -287,17 +292,20 @@ class Context:
     def await_children(
         self,
         name: str,
-        ids: Sequence[str],
+        ids: Sequence[str | Mapping[str, Any]],
         *,
         need: int | str = "all",
         on_failure: str | None = None,
     ) -> list[t.ChildResult]:
         """Waits without a lease until enough children have ended: it raises `Suspended`, which you let pass.
 
-        It returns the results in the order of `ids`, also in later attempts. A child that had not
-        ended has no `state`. `need` is all, any or a number; `on_failure` is fail, continue or cancel.
+        `ids` are ids, or the tasks that `spawn` returned. It returns the results in their order, also in
+        later attempts. A child that had not ended has no `state`. `need` is all, any or a number;
+        `on_failure` is fail, continue or cancel.
         """
-        wait: dict[str, Any] = {"ids": list(ids), **_set(on_failure=on_failure)}
+        if isinstance(ids, (str, Mapping)):
+            raise TypeError("await_children takes a list of tasks or ids")
+        wait: dict[str, Any] = {"ids": [rules.id_of("await_children", c) for c in ids], **_set(on_failure=on_failure)}
         if need != "all":
             wait["need"] = need
         hashed = args_of(name, None, [wait], {})

@@ -128,7 +128,8 @@ class _Steps:
         self._counts: dict[str, int] = {}
 
     def named(self, what: str) -> str:
-        name = f"{self.name} {what}"
+        again = f" (rework {self.ctx.rework})" if self.ctx.rework else ""
+        name = f"{self.name}{again} {what}"
         return name if len(name) <= MAX_NAME else "sha256-" + hashlib.sha256(name.encode()).hexdigest()
 
     def count(self, what: str) -> int:

@@ -65,7 +65,8 @@ class _Running:
         return self.named(f"approval {id}" if n == 1 else f"approval {id}#{n}")
 
     def named(self, what: str) -> str:
-        name = f"{self.name} {what}"
+        again = f" (rework {self.ctx.rework})" if self.ctx.rework else ""
+        name = f"{self.name}{again} {what}"
         return name if len(name) <= MAX_NAME else "sha256-" + hashlib.sha256(name.encode()).hexdigest()
 
 
