@@ -3,9 +3,9 @@ package budgets_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
