@@ -236,7 +236,7 @@ var (
 		{"messages", MaxMessages, "messages", "messages that a task is created with"},
 		{"flush", MaxFlush.Milliseconds(), "milliseconds", "longest delay before a worker sends chunks"},
 		{"max_steps", MaxSteps, "steps", "highest max_steps of a message"},
-		{"blob_min", MinBlobBytes, "bytes", "snapshots from this size on are stored as blobs; smaller ones in their checkpoint"},
+		{"blob_min", MinBlobBytes, "bytes", "snapshots from this size on are stored as blobs; others in their checkpoint"},
 		{"blob_depth", MaxBlobDepth, "blobs", "that a blob may be based on, one upon the other"},
 		{"blob_piece", MaxBlobPiece, "bytes", "pieces in which the database stores an uploaded blob"},
 		{"children", MaxChildren, "", "children of a task"},

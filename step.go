@@ -144,14 +144,22 @@ func replay(c Checkpoint, m *MessageWriter, name string, args stepArgs, out any)
 		if which != "" {
 			which = " (" + which + ")"
 		}
-		return Permanent(stepError(name, "attempt %d saved its result for other arguments%s; give the step another name (put what varies "+
-			"into it), or pass the same arguments in every attempt", c.Attempt, which))
+		return Permanent(stepError(name, "%s saved its result for other arguments%s; give the step another name (put what varies "+
+			"into it), or pass the same arguments in every attempt", saverOf(c), which))
 	}
 	if err := json.Unmarshal(c.Snapshot, out); err != nil {
-		return Permanent(stepError(name, "the result saved by attempt %d is not a %T (%v); give the step another name when its result's type "+
-			"changes", c.Attempt, out, err))
+		return Permanent(stepError(name, "the result that %s saved is not a %T (%v); give the step another name when its result's type "+
+			"changes", saverOf(c), out, err))
 	}
 	return nil
+}
+
+// saverOf says in an error who saved a checkpoint. The copies of a fork have no attempt.
+func saverOf(c Checkpoint) string {
+	if c.Attempt == 0 {
+		return "the task that this task is a fork of"
+	}
+	return fmt.Sprintf("attempt %d", c.Attempt)
 }
 
 // enter reserves the name for one Step, Sleep or WaitFor; a second one of that name

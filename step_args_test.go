@@ -70,6 +70,17 @@ func TestAStepThatChangedNamesWhatDiffers(t *testing.T) {
 	}
 }
 
+// The checkpoints that a fork was made with have no attempt.
+func TestAForkSaysWhoSavedAStep(t *testing.T) {
+	one, i := func(context.Context) (int, error) { return 1, nil }, newItem()
+	mustT(t, 0, failure(pawl.Step(i.attempt(1), "n", one, "a")))
+	i.saved[0].Attempt = 0
+	err := failure(pawl.Step(i.attempt(2), "n", one, "b"))
+	if err == nil || !strings.Contains(err.Error(), "the task that this task is a fork of saved its result for other arguments (/0)") {
+		t.Error(err)
+	}
+}
+
 func TestVectorsOfContents(t *testing.T) {
 	for _, v := range vectors[struct {
 		Name   string

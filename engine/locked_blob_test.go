@@ -1,7 +1,9 @@
 package engine_test
 
 import (
+	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/pawl-work/pawl"
@@ -26,5 +28,34 @@ func TestABlobOfAnOpenTransactionStopsNoCreate(t *testing.T) {
 			commit()
 			leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Limit: 9}, 2)
 		})
+	}
+}
+
+// An open transaction that saves a large snapshot holds up no other call that saves the same bytes.
+func TestASnapshotOfAnOpenTransactionStopsNoOther(t *testing.T) {
+	p := pawltest.Open(t, pawltest.Postgres)
+	ctx := t.Context()
+	var tasks []string
+	for range 4 {
+		tasks = append(tasks, need[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a"})).ID)
+	}
+	ls := leases(t, p.Engine, pawl.ClaimRequest{WorkerID: "w", Limit: 9}, 4)
+	large := fmt.Appendf(nil, "%q", strings.Repeat("words ", pawl.MinBlobBytes))
+	tx, commit := transaction(t, p)
+	saved(t, p.Engine.In(tx), ls[0], "state", large)
+	saved(t, p.Engine.In(tx), ls[0], "again", large)
+	saved(t, p.Engine, ls[1], "state", large)
+	need[[]pawl.Result[pawl.CheckpointsAppended]](t)(p.Engine.AppendCheckpoints(ctx, []pawl.CheckpointAppend{{TaskID: tasks[2],
+		Checkpoints: []pawl.AppendedCheckpoint{{NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Name: "state", Snapshot: large}}}}}))
+	commit()
+	saved(t, p.Engine, ls[3], "state", large)
+	for i, id := range tasks {
+		cs := need[pawl.List[pawl.Checkpoint]](t)(p.Engine.ListCheckpoints(ctx, pawl.CheckpointFilter{TaskID: id})).Items
+		if len(cs) == 0 || !bytes.Equal(cs[0].Snapshot, large) {
+			t.Errorf("task %d: %d checkpoints", i+1, len(cs))
+		}
+	}
+	if n := queried(t, p, "SELECT COUNT(*) FROM pawl.blobs"); n != 1 {
+		t.Errorf("%d blobs", n)
 	}
 }

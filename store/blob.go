@@ -138,12 +138,13 @@ func BadBlob(address []byte, what string) error {
 }
 
 // KeepBlob stores a blob, in the transaction that refers to it, and returns its address. If
-// its base has been removed, it stores the text whole.
-func KeepBlob(ctx context.Context, tx Tx, namespace string, now int64, b Blob) ([]byte, error) {
+// its base has been removed, it stores the text whole. If another transaction is about to store it, it returns
+// the text, which the checkpoint is to have itself: that transaction may be open for long.
+func KeepBlob(ctx context.Context, tx Tx, namespace string, now int64, b Blob) (Text, []byte, error) {
 	if b.Base != nil {
 		there, err := useBlob(ctx, tx, namespace, b.Base, now)
 		if err != nil {
-			return nil, err
+			return "", nil, err
 		}
 		if !there {
 			b = NewBlob(b.text)
@@ -152,11 +153,19 @@ func KeepBlob(ctx context.Context, tx Tx, namespace string, now int64, b Blob) (
 	if b.Body == nil {
 		there, err := useBlob(ctx, tx, namespace, b.Address, now)
 		if err != nil || there {
-			return b.Address, err
+			return "", b.Address, err
 		}
 		b = NewBlob(b.text)
 	}
-	return b.Address, putBlob(ctx, tx, namespace, now, b)
+	n, err := tx.Exec(ctx, blobSQL["add at once"], namespace, b.Address, b.Base, b.Depth, b.Chain, b.Size, b.Body, now)
+	there := n == 1
+	if err == nil && !there {
+		there, err = useBlob(ctx, tx, namespace, b.Address, now)
+	}
+	if err == nil && !there {
+		return Text(b.text), nil, nil
+	}
+	return "", b.Address, err
 }
 
 // putBlob inserts a blob, or marks it as used if it is there.

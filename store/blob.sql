@@ -30,6 +30,13 @@ INSERT INTO pawl.blobs (namespace, address, base, depth, chain, size, body, used
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (namespace, address) DO NOTHING
 
+-- Nothing is inserted while another transaction that has not ended inserts the blob, or one of the same beginning.
+-- name: add at once
+INSERT INTO pawl.blobs (namespace, address, base, depth, chain, size, body, used_at)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8
+WHERE @apart
+ON CONFLICT (namespace, address) DO NOTHING
+
 -- name: page
 SELECT b.namespace, b.address, b.base, b.size, b.body
 FROM pawl.blobs b

@@ -33,10 +33,9 @@ func (g *LockedItem) Save(ctx context.Context, tx Tx, c SavedCheckpoint) (int64,
 func (c *SavedCheckpoint) save(ctx context.Context, tx Tx, now int64, e Event) (seq int64, err error) {
 	var address []byte
 	if b := c.Snapshot.Blob; b != nil {
-		if address, err = KeepBlob(ctx, tx, e.Namespace, now, *b); err != nil {
+		if c.Snapshot.Text, address, err = KeepBlob(ctx, tx, e.Namespace, now, *b); err != nil {
 			return 0, err
 		}
-		c.Snapshot.Text = ""
 	}
 	if _, err := Row(ctx, tx, []any{&seq}, addItemsSQL["next number"], TaskID(e.TaskID), e.Namespace, now); err != nil {
 		return 0, err

@@ -103,12 +103,8 @@ func (a *OwnAppend) row(p *ownRows, i int, taken map[string]takenName, address [
 		}
 		p.replaced = append(p.replaced, string(c.Name))
 	}
-	text := c.Snapshot.Text
-	if address != nil {
-		text = ""
-	}
 	p.rows = append(p.rows, []any{c.ID, a.Namespace, TaskID(a.TaskID), ItemID(""), (*int)(nil), p.next, c.Type, c.Name, c.ArgsHash, Text(""),
-		text, address, Text(""), c.Metadata, now})
+		c.Snapshot.Text, address, Text(""), c.Metadata, now})
 	if c.Type == pawl.ManualCheckpoint || c.Type == pawl.ApprovalPoint {
 		p.events = append(p.events, a.event("checkpointed", map[string]any{"checkpoint_id": c.ID, "type": c.Type, "name": string(c.Name),
 			"sequence": p.next}))
@@ -125,8 +121,8 @@ func (a *OwnAppend) event(name string, data map[string]any) Event {
 
 // keepBlobs stores the blobs of the snapshots, in the order of their addresses: two appends with
 // the same blobs wait for each other, and not in a circle.
-func (a *OwnAppend) keepBlobs(ctx context.Context, tx Tx, now int64) ([][]byte, error) {
-	out := make([][]byte, len(a.Checkpoints))
+func (a *OwnAppend) keepBlobs(ctx context.Context, tx Tx, now int64) (out [][]byte, err error) {
+	out = make([][]byte, len(a.Checkpoints))
 	var order []int
 	for i := range a.Checkpoints {
 		if a.Checkpoints[i].Snapshot.Blob != nil {
@@ -137,11 +133,10 @@ func (a *OwnAppend) keepBlobs(ctx context.Context, tx Tx, now int64) ([][]byte, 
 		return bytes.Compare(a.Checkpoints[x].Snapshot.Blob.Address, a.Checkpoints[y].Snapshot.Blob.Address)
 	})
 	for _, i := range order {
-		address, err := KeepBlob(ctx, tx, a.Namespace, now, *a.Checkpoints[i].Snapshot.Blob)
-		if err != nil {
+		s := &a.Checkpoints[i].Snapshot
+		if s.Text, out[i], err = KeepBlob(ctx, tx, a.Namespace, now, *s.Blob); err != nil {
 			return nil, err
 		}
-		out[i] = address
 	}
 	return out, nil
 }

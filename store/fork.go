@@ -263,8 +263,7 @@ func (c *CheckpointRow) keep(ctx context.Context, tx Tx, namespace string, now i
 		}
 		return "", c.blob, err
 	case len(c.Snapshot) >= pawl.MinBlobBytes:
-		address, err := KeepBlob(ctx, tx, namespace, now, NewBlob(c.Snapshot))
-		return "", address, err
+		return KeepBlob(ctx, tx, namespace, now, NewBlob(c.Snapshot))
 	}
 	return Text(c.Snapshot), nil, nil
 }

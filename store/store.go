@@ -78,6 +78,8 @@ type DB interface {
 //	@actor(kind, name) … look-ups of names: see ExpandNames
 //	@alone               false while another open transaction has asked for it with the
 //	                     same ($1, $2, $3)
+//	@apart               false while another open transaction has asked for it with bytes $2 of the
+//	                     same beginning
 //
 // Query replaces the marks once per text and keeps the result, so texts must be constants
 // or come from a bounded set. A statement's context must last as long as the rows that are

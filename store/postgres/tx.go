@@ -198,7 +198,9 @@ func rewriteFor(schema string) func(string) string {
 		"@skip", "FOR UPDATE SKIP LOCKED", "@transaction", "pg_current_xact_id()::text::bigint", "@unlocked", "SKIP LOCKED",
 		"@metadata", "json_each_text(t.metadata::json)", "@checkpoint_metadata", "json_each_text(c.metadata::json)",
 		"@alone", "pg_try_advisory_xact_lock(hashtextextended(concat_ws(' ', '"+schema+"', CAST($1 AS TEXT), CAST($2 AS TEXT), "+
-			"CAST($3 AS TEXT)), 0))"))
+			"CAST($3 AS TEXT)), 0))",
+		// 1024 locks at most: the server has room for some thousands.
+		"@apart", "pg_try_advisory_xact_lock(hashtext('"+schema+" blob'), get_byte($2, 0) * 4 + get_byte($2, 1) % 4)"))
 	return f.(func(string) string)
 }
 

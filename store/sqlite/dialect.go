@@ -37,7 +37,7 @@ var words = []string{"@uuid", "BLOB", "@each(", "json_each(",
 	"@ready_rows", "(queue_id, rank, item_id) IN (", "@ready_row", "w.queue_id, w.rank, w.id",
 	"@hex(", "lower(hex(", "@)", "))",
 	"@lock", "", "@exclusive", "", "@shared", "", "@kept", "", "@skip", "", "@unlocked", "", "@transaction", "0",
-	"@alone", "TRUE", "LIMIT $", "LIMIT 0 + $",
+	"@alone", "TRUE", "@apart", "TRUE", "LIMIT $", "LIMIT 0 + $",
 	"@metadata", members("t"), "@checkpoint_metadata", members("c")}
 
 // textOfID is the text of an id in plain SQL, so that every program can read the views: the

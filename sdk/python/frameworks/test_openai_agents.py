@@ -405,6 +405,9 @@ def test_a_person_approves_a_call(shared: pawl.testing.Server, client: pawl.Clie
                 asked[0]["id"], version=asked[0]["version"], errors=[{"code": "no", "message": "too much"}]
             )
         ended(client, task)
+        fork = client.fork_task(task["id"], max(c["sequence"] for c in client.task_checkpoints(task["id"])))
+        ended(client, fork)  # nothing is called or asked again
+        assert client.task_result(fork["id"])["payload"][0] == client.task_result(task["id"])["payload"][0]
     output, outputs, attempt = client.task_result(task["id"])["payload"]
     assert attempt == 2 and len(model.calls) == 2
     if approved:

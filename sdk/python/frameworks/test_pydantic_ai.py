@@ -226,6 +226,9 @@ def test_a_person_approves_a_call(shared: pawl.testing.Server, client: pawl.Clie
             errors: list[Any] = [{"code": "no", "message": "too much"}]
             client.reject_task(asked[0]["id"], version=asked[0]["version"], errors=errors)
         ended(client, task)
+        fork = client.fork_task(task["id"], max(c["sequence"] for c in client.task_checkpoints(task["id"])))
+        ended(client, fork)  # nothing is called or asked again
+        assert client.task_result(fork["id"])["payload"][0] == client.task_result(task["id"])["payload"][0]
     output, returns, attempt = client.task_result(task["id"])["payload"]
     assert (attempt, script.calls, ran) == (2, 2, [7] if approved else [])
     assert output == ("Done." if approved else "Not done.")

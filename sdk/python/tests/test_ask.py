@@ -72,3 +72,38 @@ def test_each_item_asks_for_itself(shared: pawl.testing.Server, client: pawl.Cli
         for question in questions:
             client.approve_task(question["id"], version=question["version"])
         ended(client, task)
+
+
+def test_a_fork_has_the_answers_of_before(shared: pawl.testing.Server, client: pawl.Client, kind: str) -> None:
+    """What was answered before the fork is decided in it for the same question. What was not is asked anew."""
+    asked = kind + ".approval"
+    client.put_type(asked, {**_ask.approval_type(asked), "approval": {"mode": "manual", "not_by_requester": False}})
+    amounts = [7]
+
+    async def work(ctx: pawl.AsyncContext) -> Any:
+        await ctx.step("first", lambda: 1)
+        decision = await _ask.ask_person(ctx, asked, "may I?", {"amount": amounts[-1]})
+        return [decision.approved, decision.reason]
+
+    task = client.create_task(kind)
+    with Running(shared, {kind: work}):
+        [question] = until(lambda: list(client.list_tasks(type=[asked], state=["submitted"])))
+        client.reject_task(question["id"], version=question["version"], errors=[{"code": "no", "message": "too much"}])
+        ended(client, task)
+        after = client.fork_task(task["id"], 2)
+        ended(client, after)
+        assert client.task_result(after["id"])["payload"] == [False, "too much"]
+        assert len(list(client.list_tasks(type=[asked]))) == 1
+
+        before = client.fork_task(task["id"], 1)
+        [question] = until(lambda: list(client.list_tasks(type=[asked], state=["submitted"])))
+        client.approve_task(question["id"], version=question["version"])
+        ended(client, before)
+        assert client.task_result(before["id"])["payload"] == [True, ""]
+
+        amounts.append(9000)
+        other = client.fork_task(task["id"], 2)
+        ended(client, other, "failed")
+    [item] = client.task_items(other["id"])
+    assert "this task is a fork of" in str(item["error"]) and "/amount" in str(item["error"])
+    assert len(list(client.list_tasks(type=[asked]))) == 2

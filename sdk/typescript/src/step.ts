@@ -141,7 +141,8 @@ export function replayed<T>(name: string, saved: Saved, args: StepArgs, messageI
   if (saved.type !== (messageId ? "iteration_end" : "tool_executed")) throw new Permanent(`step "${name}": its name is taken by a checkpoint of type ${saved.type}; give the step another name`);
   if (messageId && of !== messageId) throw new Permanent(`step "${name}": its name is taken by a step of message ${of}; give the step another name`);
   if (saved.args_hash && saved.args_hash !== args.hash) {
-    throw new Permanent(`step "${name}": attempt ${saved.attempt} saved its result for other arguments${differing(args, before)}; give the step another name, or pass the same arguments in every attempt`);
+    const by = saved.attempt ? `attempt ${saved.attempt}` : "the task that this task is a fork of";
+    throw new Permanent(`step "${name}": ${by} saved its result for other arguments${differing(args, before)}; give the step another name, or pass the same arguments in every attempt`);
   }
   return saved.snapshot as T;
 }

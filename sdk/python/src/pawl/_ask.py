@@ -9,7 +9,7 @@ from typing import Any
 from . import types as t
 from ._async.context import AsyncContext
 from ._json import dumps, format_time, hash_of, loads
-from ._steps import step_changed
+from ._steps import args_of, step_changed
 
 LEASE_SECONDS = 10  # of a question, until it is handed in
 AGAIN = timedelta(seconds=10)  # between two tries of a question that could not be asked
@@ -32,8 +32,13 @@ async def ask_person(ctx: AsyncContext, type: str, name: str, asked: dict[str, A
     """Asks a person: a child of the task, whose result is the question.
 
     It is in the list of approvals of the dashboard, of `pawl` and of MCP. Meanwhile the item is suspended.
-    A question that was asked with another content under the name is a StepChangedError.
+    A question that was asked with another content under the name is a StepChangedError. In a fork, what was
+    answered before it is decided, and what was not is asked anew.
     """
+    question = args_of(name, None, [asked], {})
+    saved = await ctx._lookup(name)
+    if saved is not None and ("attempt" not in saved or saved.get("args_hash") == question.hash):
+        return _decision(await ctx._children(name, {}, question))
     metadata = {"item_id": ctx.item_id}
     child = await ctx.spawn(name, type, asked, metadata=metadata)
     if (child.get("metadata") or {}).get("item_id", ctx.item_id) != ctx.item_id:  # another item's
@@ -47,7 +52,13 @@ async def ask_person(ctx: AsyncContext, type: str, name: str, asked: dict[str, A
     if not leases and child["state"] in ("queued", "checked_out", "in_progress"):
         # It was not asked: its queue is paused or full, or an attempt that was to ask has ended meanwhile.
         await ctx._suspend(until=format_time(ctx.now() + AGAIN))
-    [answer] = await ctx.await_children(name, [child["id"]], on_failure="continue")
+    wait = {"ids": [child["id"]], "on_failure": "continue"}
+    # Older versions saved an answer for the id of its question.
+    return _decision(await ctx._children(name, wait, question if saved is None else args_of(name, None, [wait], {})))
+
+
+def _decision(answers: list[t.ChildResult]) -> Decision:
+    [answer] = answers
     error: Any = answer.get("error") or {}
     reason = error.get("message", "") if isinstance(error, dict) else str(error)
     return Decision(answer.get("state") == "completed", reason)

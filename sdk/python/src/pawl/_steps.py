@@ -96,9 +96,10 @@ def replayed(name: str, saved: t.Checkpoint, args: StepArgs, message_id: str = "
         differ = args.differing(others if isinstance(others, dict) else {})
         more = [f"and {len(differ) - MAX_NAMED} more"] if len(differ) > MAX_NAMED else []
         which = f" ({', '.join([*differ[:MAX_NAMED], *more])})" if differ else ""
+        by = f"attempt {saved['attempt']}" if "attempt" in saved else "the task that this task is a fork of"
         raise step_changed(
             name,
-            f"attempt {saved['attempt']} saved its result for other arguments{which}; give the step another name, "
+            f"{by} saved its result for other arguments{which}; give the step another name, "
             "or pass the same arguments in every attempt",
         )
     return saved["snapshot"]

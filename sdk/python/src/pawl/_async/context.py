@@ -313,7 +313,9 @@ class AsyncContext:
         wait: dict[str, Any] = {"ids": [rules.id_of("await_children", c) for c in ids], **_set(on_failure=on_failure)}
         if need != "all":
             wait["need"] = need
-        hashed = args_of(name, None, [wait], {})
+        return await self._children(name, wait, args_of(name, None, [wait], {}))
+
+    async def _children(self, name: str, wait: dict[str, Any], hashed: StepArgs) -> list[t.ChildResult]:
         async with self._entered(name) as token:
             _inside.reset(token)
             saved = await self._saved_results(name, hashed)

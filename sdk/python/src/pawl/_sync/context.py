@@ -308,7 +308,9 @@ class Context:
         wait: dict[str, Any] = {"ids": [rules.id_of("await_children", c) for c in ids], **_set(on_failure=on_failure)}
         if need != "all":
             wait["need"] = need
-        hashed = args_of(name, None, [wait], {})
+        return self._children(name, wait, args_of(name, None, [wait], {}))
+
+    def _children(self, name: str, wait: dict[str, Any], hashed: StepArgs) -> list[t.ChildResult]:
         with self._entered(name) as token:
             _inside.reset(token)
             saved = self._saved_results(name, hashed)
