@@ -46,7 +46,8 @@ func TestASnapshotOfAnOpenTransactionStopsNoOther(t *testing.T) {
 	saved(t, p.Engine.In(tx), ls[0], "again", large)
 	saved(t, p.Engine, ls[1], "state", large)
 	need[[]pawl.Result[pawl.CheckpointsAppended]](t)(p.Engine.AppendCheckpoints(ctx, []pawl.CheckpointAppend{{TaskID: tasks[2],
-		Checkpoints: []pawl.AppendedCheckpoint{{NewCheckpoint: pawl.NewCheckpoint{Type: pawl.CustomCheckpoint, Name: "state", Snapshot: large}}}}}))
+		Checkpoints: []pawl.AppendedCheckpoint{{NewCheckpoint: pawl.NewCheckpoint{
+			Type: pawl.CustomCheckpoint, Name: "state", Snapshot: large}}}}}))
 	commit()
 	saved(t, p.Engine, ls[3], "state", large)
 	for i, id := range tasks {
