@@ -129,8 +129,7 @@ type Exhausted struct {
 	OnExhausted string
 	Limit       int64
 	Remaining   int64
-	// Reserved is by attempts that have not settled yet, or charged for lost ones, so that some of it may come back. What the
-	// item itself has reserved under other keys counts in its first attempt, and where losses are returned.
+	// Reserved is by attempts that have not settled yet, or charged for lost ones, so that some of it may come back.
 	Reserved  int64
 	PeriodEnd *time.Time // nil = the budget has no periods
 	// SignalKey is the key of the signal BudgetSignal that is sent when the budget is changed

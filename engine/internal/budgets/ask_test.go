@@ -117,58 +117,21 @@ func decidesAboutBudgets(ctx context.Context, t *testing.T, e *engine.Engine) {
 	}
 }
 
-// An item that came back does not wait for what it has reserved itself: a person is asked, and nothing is to be tried again soon.
+// An item that came back does not wait for what it has reserved itself: a person is asked.
 func TestAnItemAsksBesideItsOwnReservation(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
 		ctx := t.Context()
 		pawltest.Must[pawl.Budget](t)(p.Engine.PutBudget(ctx, "b", pawl.NewBudget{Unit: "x", Limit: 100, OnExhausted: pawl.ExhaustedAsk}))
 		pawltest.Must[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a"}))
 		for attempt, asks := range []bool{false, true} {
-			others := []int64{60, 0}[attempt]
 			l := pawltest.Must[[]pawl.Lease](t)(p.Engine.Claim(ctx, pawl.ClaimRequest{WorkerID: "w"}))[0]
 			pawltest.Must[pawl.Reserved](t)(p.Engine.ReserveBudget(ctx, "b", reserveOf(l, 60, "k")))
 			_, err := p.Engine.ReserveBudget(ctx, "b", reserveOf(l, 50, "other"))
 			var e *pawl.Error
-			if !errors.As(err, &e) || e.Exhausted == nil || (e.Exhausted.TaskID != "") != asks || e.Exhausted.Reserved != others {
+			if !errors.As(err, &e) || e.Exhausted == nil || (e.Exhausted.TaskID != "") != asks || e.Exhausted.Reserved != 60 {
 				t.Errorf("attempt %d: %v, %+v", attempt+1, err, e)
 			}
 			pawltest.Must[pawl.Moved](t)(pawl.Release(ctx, p.Engine, l.Fence()))
-		}
-	})
-}
-
-// An item that came back has no time to try again at for what it has reserved, or was charged, itself. What others have
-// reserved gives it one.
-func TestAnItemDoesNotWaitForItsOwnReservation(t *testing.T) {
-	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		ctx := t.Context()
-		pawltest.Must[pawl.Budget](t)(p.Engine.PutBudget(ctx, "b", pawl.NewBudget{Unit: "x", Limit: 100, OnExhausted: pawl.ExhaustedSuspend}))
-		claim := func() pawl.Lease {
-			pawltest.Must[pawl.Task](t)(pawl.Create(ctx, p.Engine, pawl.NewTask{Type: "a"}))
-			return pawltest.Must[[]pawl.Lease](t)(p.Engine.Claim(ctx, pawl.ClaimRequest{WorkerID: "w"}))[0]
-		}
-		reserved := func(l pawl.Lease) int64 {
-			_, err := p.Engine.ReserveBudget(ctx, "b", reserveOf(l, 50, "other"))
-			var e *pawl.Error
-			if !errors.As(err, &e) || e.Exhausted == nil {
-				t.Fatal(err)
-			}
-			return e.Exhausted.Reserved
-		}
-		l := claim()
-		var got []int64
-		for range 3 { // the third leaves what the second has reserved, which is charged
-			if l.Attempt < 3 {
-				pawltest.Must[pawl.Reserved](t)(p.Engine.ReserveBudget(ctx, "b", reserveOf(l, 60, "k")))
-			}
-			got = append(got, reserved(l))
-			pawltest.Must[pawl.Moved](t)(pawl.Release(ctx, p.Engine, l.Fence()))
-			l = pawltest.Must[[]pawl.Lease](t)(p.Engine.Claim(ctx, pawl.ClaimRequest{WorkerID: "w"}))[0]
-		}
-		got = append(got, reserved(claim()))
-		pawltest.Must[pawl.Reserved](t)(p.Engine.ReserveBudget(ctx, "b", reserveOf(claim(), 7, "k")))
-		if got = append(got, reserved(l)); !slices.Equal(got, []int64{60, 0, 0, 60, 7}) {
-			t.Error(got)
 		}
 	})
 }

@@ -132,12 +132,11 @@ SET state = $3, charged = amount * $4, ended_at = $5
 WHERE id IN (SELECT id FROM lost)
 RETURNING period_number, amount
 
--- What a later attempt may take back, but for what the item itself was charged under other keys.
+-- What a later attempt may take back.
 -- name: charged for lost reservations
 SELECT CAST(COALESCE(SUM(r.charged), 0) AS bigint)
 FROM pawl.budget_reservations r
 WHERE r.budget_id = $1 AND r.period_number = $2 AND r.state = 2 AND r.item_id IS NOT NULL
-  AND (r.item_id <> $3 OR r.key = $4)
   AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = r.item_id)
 
 -- name: reserved under other keys

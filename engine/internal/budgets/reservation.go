@@ -101,7 +101,7 @@ func Reserve(ctx context.Context, tx store.Tx, g *store.LockedItem, id, name str
 			return out, errMoreLost, nil
 		}
 		if reclaimed {
-			exhausted, err = b.exhausted(ctx, tx, g, c)
+			exhausted, err = b.exhausted(ctx, tx, c)
 			return out, exhausted, err
 		}
 		if others, err = b.reclaim(ctx, tx, now); err != nil {
@@ -175,15 +175,10 @@ func (b *Row) own(ctx context.Context, tx store.Tx, g *store.LockedItem, key str
 	return amount, err
 }
 
-// exhausted returns the refusal of a call. What the item itself has reserved or was charged does not come back while it waits.
-func (b *Row) exhausted(ctx context.Context, tx store.Tx, g *store.LockedItem, c *pawl.ReserveCall) (refusal, err error) {
+// exhausted returns the refusal of a call.
+func (b *Row) exhausted(ctx context.Context, tx store.Tx, c *pawl.ReserveCall) (refusal, err error) {
 	var charged int64
-	if _, err := store.Row(ctx, tx, []any{&charged}, texts["charged for lost reservations"], b.ID, b.PeriodNumber,
-		store.ItemID(g.ItemID), c.Key); err != nil {
-		return nil, err
-	}
-	own, err := b.own(ctx, tx, g, c.Key)
-	if err != nil {
+	if _, err := store.Row(ctx, tx, []any{&charged}, texts["charged for lost reservations"], b.ID, b.PeriodNumber); err != nil {
 		return nil, err
 	}
 	message := fmt.Sprintf("budget %s has %d %s left; %d were asked for", b.Name, b.Remaining(), b.Unit, c.Amount)
@@ -192,7 +187,7 @@ func (b *Row) exhausted(ctx context.Context, tx store.Tx, g *store.LockedItem, c
 	}
 	return &pawl.Error{Code: pawl.CodeBudgetExhausted, Op: "reserve", Message: message,
 		Exhausted: &pawl.Exhausted{Budget: b.Name, OnExhausted: b.OnExhausted, Limit: b.Limit, Remaining: b.Remaining(),
-			Reserved: b.Reserved + charged - own, PeriodEnd: store.StampOf(b.End),
+			Reserved: b.Reserved + charged, PeriodEnd: store.StampOf(b.End),
 			SignalKey: pawl.BudgetSignalKey(b.Name, store.Stamp(b.ChangedAt), "")}}, nil
 }
 
