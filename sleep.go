@@ -61,11 +61,11 @@ func (h *attemptState) wakeTime(ctx context.Context, name string, d time.Duratio
 		_, err = h.save(ctx, NewCheckpoint{Type: StateTransition, Name: name, Snapshot: raw})
 		return w.WakeAt, err
 	case c.Type != StateTransition:
-		return time.Time{}, stepError(name, "its name is taken by a checkpoint of type %s; give the sleep another name", c.Type)
+		return time.Time{}, stepChanged(name, "its name is taken by a checkpoint of type %s; give the sleep another name", c.Type)
 	}
 	var w wakeUp
 	if err := json.Unmarshal(c.Snapshot, &w); err != nil || w.WakeAt.IsZero() {
-		return time.Time{}, stepError(name, "its name is taken by a checkpoint that is no sleep; give the sleep another name")
+		return time.Time{}, stepChanged(name, "its name is taken by a checkpoint that is no sleep; give the sleep another name")
 	}
 	return w.WakeAt, nil
 }

@@ -151,7 +151,7 @@ func (h *attemptState) savedResults(ctx context.Context, name string, args stepA
 			return nil, false, err
 		}
 		if !there {
-			return nil, false, stepError(name, "the checkpoint %q with a part of its results is gone", partName(name, i))
+			return nil, false, stepChanged(name, "the checkpoint %q with a part of its results is gone", partName(name, i))
 		}
 		var part childResults
 		if err := replay(c, nil, name, args, &part); err != nil {

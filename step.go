@@ -136,20 +136,20 @@ func replay(c Checkpoint, m *MessageWriter, name string, args stepArgs, out any)
 	saved := metadataOf(c)
 	switch {
 	case m == nil && c.Type != ToolExecuted || m != nil && c.Type != IterationEnd:
-		return Permanent(stepError(name, "its name is taken by a checkpoint of type %s; give the step another name", c.Type))
+		return stepChanged(name, "its name is taken by a checkpoint of type %s; give the step another name", c.Type)
 	case m != nil && saved.MessageID != m.ID():
-		return Permanent(stepError(name, "its name is taken by a step of message %s; give the step another name", saved.MessageID))
+		return stepChanged(name, "its name is taken by a step of message %s; give the step another name", saved.MessageID)
 	case c.ArgsHash != "" && c.ArgsHash != args.hash:
 		which := args.differing(saved.Args)
 		if which != "" {
 			which = " (" + which + ")"
 		}
-		return Permanent(stepError(name, "%s saved its result for other arguments%s; give the step another name (put what varies "+
-			"into it), or pass the same arguments in every attempt", saverOf(c), which))
+		return stepChanged(name, "%s saved its result for other arguments%s; give the step another name (put what varies "+
+			"into it), or pass the same arguments in every attempt", saverOf(c), which)
 	}
 	if err := json.Unmarshal(c.Snapshot, out); err != nil {
-		return Permanent(stepError(name, "the result that %s saved is not a %T (%v); give the step another name when its result's type "+
-			"changes", saverOf(c), out, err))
+		return stepChanged(name, "the result that %s saved is not a %T (%v); give the step another name when its result's type "+
+			"changes", saverOf(c), out, err)
 	}
 	return nil
 }
@@ -216,4 +216,10 @@ func checkStepName(name string) error {
 
 func stepError(name, format string, args ...any) *Error {
 	return &Error{Code: CodeInvalid, Op: "step", Message: fmt.Sprintf("step %q: "+format, append([]any{name}, args...)...)}
+}
+
+// stepChanged is the error of a call that does not fit what was saved under its name: no
+// later attempt can mend it.
+func stepChanged(name, format string, args ...any) error {
+	return Permanent(stepError(name, format, args...))
 }

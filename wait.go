@@ -15,7 +15,7 @@ import (
 // sent before is not missed: the item continues at once.
 //
 // The key tells signals of one name apart; "" is a valid key. Waiting for another signal
-// under the same name is ErrInvalid.
+// under the same name is ErrInvalid, marked as Permanent: no later attempt can mend it.
 func WaitFor[T any](ctx context.Context, name, signal, key string) (T, error) {
 	var out T
 	return out, await(ctx, name, Awaited{Signal: signal, Key: key}, nil, &out)
@@ -62,7 +62,7 @@ func await(ctx context.Context, name string, want Awaited, atMost *time.Duration
 		return ErrSuspended
 	}
 	if err := json.Unmarshal(payload, out); err != nil {
-		return stepError(name, "the payload of signal %q is not a %T (%v)", a.Signal, out, err)
+		return stepChanged(name, "the payload of signal %q is not a %T (%v)", a.Signal, out, err)
 	}
 	return nil
 }
@@ -80,9 +80,9 @@ func (h *attemptState) awaited(ctx context.Context, name string, want Awaited) (
 	a, waits := c.Awaits()
 	switch {
 	case !waits:
-		return a, nil, stepError(name, "its name is taken by a checkpoint that waits for no signal; give the wait another name")
+		return a, nil, stepChanged(name, "its name is taken by a checkpoint that waits for no signal; give the wait another name")
 	case a.Signal != want.Signal || a.Key != want.Key:
-		return a, nil, stepError(name, "attempt %d waited for signal %q with key %q; give the wait another name", c.Attempt, a.Signal, a.Key)
+		return a, nil, stepChanged(name, "attempt %d waited for signal %q with key %q; give the wait another name", c.Attempt, a.Signal, a.Key)
 	case a.Over():
 		return a, c.Snapshot, nil
 	}

@@ -109,6 +109,9 @@ func TestWaitsThatCannotBeAreRefusedWithAdvice(t *testing.T) {
 		if !errors.Is(err, pawl.ErrInvalid) || !strings.Contains(err.Error(), "another name") {
 			t.Errorf("%s: %v", what, err)
 		}
+		if again, _ := pawl.RetryOf(err); again {
+			t.Errorf("%s: it is tried again", what)
+		}
 	}
 	i.send("ok", `"ana"`)
 	if _, err := pawl.WaitFor[int](i.attempt(4), "ok", "approved", "42"); !errors.Is(err, pawl.ErrInvalid) ||

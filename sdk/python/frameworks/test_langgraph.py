@@ -24,6 +24,7 @@ from langgraph.types import Command, interrupt
 import pawl
 import pawl.testing
 from pawl.langgraph import PawlSaver, _deltas
+from tests.test_docs import FOLDER, snippets
 
 Test = Callable[[PawlSaver], Awaitable[None]]
 
@@ -270,6 +271,21 @@ def test_a_graph_goes_on_after_the_server_was_killed(own: pawl.testing.Server) -
         assert [s.values for s in graph(saver, ran).get_state_history(config)] == [out]
         saver.delete_thread("t")
         assert saver.get_tuple(config) is None  # type: ignore[arg-type]
+
+
+def test_rework_runs_the_graph_of_the_readme_anew(shared: pawl.testing.Server, client: pawl.Client) -> None:
+    [text] = [s for s in snippets(FOLDER / "README.md") if "def tale(" in s]
+    example: dict[str, Any] = {}
+    exec(text.partition("\nwith pawl.Client(URL)")[0].replace("http://127.0.0.1:7033", shared.url), example)
+    client.put_type("tale", {"acceptance": True, "approval": {"mode": "manual"}})
+    task = client.create_task("tale", reply={})
+    for n in (1, 2):
+        example["worker"].run()
+        told = [m for m in client.list_messages(task_id=task["id"]) if m["content"]]
+        assert [m["content"][0]["text"] for m in told] == ["The beginning of a tale. The end of a tale. "] * n
+        [item] = client.task_items(task["id"])
+        assert (item["state"], item["result"]) == ("submitted", ["beginning", "end"])
+        client.reject_task(task["id"], errors=[{"code": "thin", "message": "thin"}], allow_rework=n == 1)
 
 
 def test_branches_of_a_thread_keep_their_own_values(shared: pawl.testing.Server) -> None:

@@ -604,7 +604,7 @@ import pawl
 from pawl.openai_agents import run
 
 class Context:
-    item_id = "i"
+    item_id, rework = "i", 0
     async def step(self, name, call):
         return await call()
 

@@ -398,6 +398,28 @@ def test_a_step_named_with_the_rework_runs_again(shared: Server, client: pawl.Cl
     assert drafts == [0, 1, 2]
 
 
+def test_what_does_not_fit_what_was_saved_fails_for_good(shared: Server, client: pawl.Client, kind: str) -> None:
+    def other(ctx: pawl.Context) -> None:
+        ctx.checkpoint("answer", None, type="state_transition", metadata={"signal": "other"})
+        ctx.wait_for("answer", kind)
+
+    def wait(ctx: pawl.Context) -> None:
+        ctx.step("answer", str)
+        ctx.wait_for("answer", kind)
+
+    def sleep(ctx: pawl.Context) -> None:
+        ctx.step("answer", str)
+        ctx.sleep("answer", 1)
+
+    for handler, said in ((other, "it waited for signal"), (wait, "waits for no signal"), (sleep, "is no sleep")):
+        task = client.create_task(kind)
+        drain(shared, kind, handler)
+        [item] = client.task_items(task["id"])
+        assert (item["state"], item["failures"], error_of(item)["code"]) == ("failed", 1, "invalid")
+        assert said in error_of(item)["message"]
+        assert "pawl.StepChangedError: " in error_of(item)["detail"]["traceback"]
+
+
 def test_handlers_run_at_the_same_time(shared: Server, client: pawl.Client, kind: str) -> None:
     client.create_tasks([{"type": kind} for _ in range(40)])
     now, most = 0, 0

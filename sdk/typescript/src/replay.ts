@@ -19,10 +19,12 @@ export interface Memory {
 /**
  * The same tools, each run once for a call in a step: its result is saved before it
  * is used, and an attempt that makes the step again gets it without running. A call is
- * known by the step, the tool, its input, and which of several equal ones it is.
+ * known by the step, the tool, its input, and which of several equal ones it is. An item that was
+ * sent back for rework runs its tools again.
  */
 export function recorded<TOOLS extends ToolSet>(tools: TOOLS, record: Memory): TOOLS {
   const seen = new Map<string, number>();
+  const again = record.lease.rework ? `rework ${record.lease.rework}:` : "";
   const out: ToolSet = {};
   for (const [name, tool] of Object.entries(tools)) {
     const execute = tool.execute;
@@ -31,7 +33,7 @@ export function recorded<TOOLS extends ToolSet>(tools: TOOLS, record: Memory): T
       continue;
     }
     const once = (input: unknown, options: Parameters<typeof execute>[1]) => {
-      const call = `tool:${record.step}:${name.slice(0, 120)}:${fingerprint(input)}`;
+      const call = `tool:${again}${record.step}:${name.slice(0, 120)}:${fingerprint(input)}`;
       const nth = (seen.get(call) ?? 0) + 1;
       seen.set(call, nth);
       const key = `${call}:${nth}`;

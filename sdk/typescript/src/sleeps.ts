@@ -1,4 +1,5 @@
 import type { Lease } from "./client.ts";
+import { Permanent } from "./failure.ts";
 import { signalsOf } from "./resume.ts";
 import type { Saved, Steps } from "./step.ts";
 import { Suspended } from "./waits.ts";
@@ -83,4 +84,5 @@ export class Sleeps {
   }
 }
 
-const taken = (name: string, of: string) => new Error(`"${name}": its name is taken by a checkpoint that ${of}; give it another name`);
+/** The error of a name under which something else was saved: no later attempt can mend it. */
+const taken = (name: string, of: string) => new Permanent(`"${name}": its name is taken by a checkpoint that ${of}; give it another name`);

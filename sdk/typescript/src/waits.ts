@@ -87,7 +87,7 @@ export class Waits {
     for (let n = 0, parts = 1; n < parts; n++) {
       const saved = await this.#steps.find(partName(name, n));
       if (!saved && n === 0) return undefined;
-      if (!saved) throw new Error(`step "${name}": a checkpoint with a part of its results is gone`);
+      if (!saved) throw new Permanent(`step "${name}": a checkpoint with a part of its results is gone`);
       const part = replayed<ChildResult[] | { results: ChildResult[]; parts?: number }>(name, saved, args);
       if (Array.isArray(part)) return part; // all of them
       out.push(...part.results);

@@ -4,10 +4,11 @@ import { after, before, test } from "node:test";
 import { join } from "node:path";
 import { followMessage, must, type Job, type Pawl } from "../src/index.ts";
 import { crashAfter, eachCrash, findBinary, runOne, serve, start, type TestServer } from "../src/testing.ts";
+import { bin } from "./fixture.ts";
 import { create, ended, works } from "./works.ts";
 
 const inTime = { timeout: 120_000 };
-const binary = join(process.env.PAWL_BIN ?? join(import.meta.dirname, "../../../.work/sdk"), "pawl");
+const binary = join(bin, "pawl");
 const day = 86400;
 let server: TestServer;
 

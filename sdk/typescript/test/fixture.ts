@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { freePort } from "../src/port.ts";
 
-const bin = process.env.PAWL_BIN ?? join(import.meta.dirname, "../../../.work/sdk");
+/** Where ./run builds the programs. */
+export const bin = join(import.meta.dirname, "../../../.work/sdk");
 
 /** SQLite, and PostgreSQL where PAWL_TEST_POSTGRES names one; each in a place of its own. */
 export const databases = ["sqlite", ...(process.env.PAWL_TEST_POSTGRES ? ["postgres"] : [])];

@@ -25,8 +25,8 @@ for (const database of databases) {
     const taken = await create(p, "taken");
     await works(p, "taken", async ({ sleep, step, waitFor }: Job) => {
       await step("nap", () => 1);
-      await assert.rejects(sleep("nap", 1), /its name is taken/);
-      await assert.rejects(waitFor("nap", "paid"), /its name is taken/);
+      await assert.rejects(sleep("nap", 1), { name: "Permanent", message: /its name is taken/ });
+      await assert.rejects(waitFor("nap", "paid"), { name: "Permanent", message: /its name is taken/ });
       await assert.rejects(sleep("long", Infinity), RangeError);
     }, ended(p, taken));
   });

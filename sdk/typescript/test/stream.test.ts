@@ -170,6 +170,23 @@ for (const database of databases) {
     await assert.rejects(must(p.POST("/v1/messages/{id}:append", { params: { path: { id: message } }, body: { worker_id: "w", attempt: 1, offset: 0, chunks: [] } })), PawlError);
     assert.ok(task);
   });
+
+  test(`an item that was sent back runs its tools again (${database})`, { timeout: 60_000 }, async () => {
+    await using fixture = await Fixture.open(database);
+    const p = pawl((await fixture.serve()).url);
+    await must(p.PUT("/v1/types/{id}", { params: { path: { id: "agent" } }, body: { acceptance: true, approval: { mode: "manual" } } }));
+    const { task } = await ask(p);
+    const ran: string[] = [];
+    for (const rework of [0, 1]) {
+      const lease = await claim(p);
+      assert.equal(lease.rework ?? 0, rework);
+      const s = await pawlStream({ pawl: p, lease, model: model(1), messages: [{ role: "user", content: "What?" }], tools: tools((line) => ran.push(line), 1) });
+      assert.equal(textOf(await s.message), reference);
+      assert.equal(ran.length, 4 * (rework + 1));
+      await must(p.POST("/v1/items/{id}:submit", { params: { path: { id: lease.id } }, body: { worker_id: "w", attempt: lease.attempt, result: rework } }));
+      if (rework === 0) await must(p.POST("/v1/tasks/{id}:reject", { params: { path: { id: task } }, body: { errors: [{ code: "thin", message: "thin" }], allow_rework: true } }));
+    }
+  });
 }
 
 /** No tool ran in a later attempt than the one that kept its result. */

@@ -10,11 +10,11 @@ import { test } from "node:test";
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
 import { must } from "../src/index.ts";
 import { serve } from "../src/testing.ts";
-import { databases, Fixture } from "./fixture.ts";
+import { bin, databases, Fixture } from "./fixture.ts";
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const other = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-const binary = join(process.env.PAWL_BIN ?? join(import.meta.dirname, "../../../.work/sdk"), "pawl");
+const binary = join(bin, "pawl");
 
 type Seen = { path: string; headers: IncomingHttpHeaders; body: string };
 

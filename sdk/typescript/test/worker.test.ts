@@ -7,10 +7,9 @@ import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { promisify } from "node:util";
 import { fence, must, once, partialResult, pawl, PawlError, Permanent, RetryAfter, taskResult, work, type Job, type Schemas } from "../src/index.ts";
-import { databases, Fixture, kill, until } from "./fixture.ts";
+import { bin, databases, Fixture, kill, until } from "./fixture.ts";
 import { create, ended, itemOf, works } from "./works.ts";
 
-const bin = process.env.PAWL_BIN ?? join(import.meta.dirname, "../../../.work/sdk");
 const inTime = { timeout: 120_000 };
 
 test("a worker of a copy waits until it is adopted", inTime, async () => {

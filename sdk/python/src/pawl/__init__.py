@@ -118,3 +118,7 @@ __all__ = [
     "retried",
     "types",
 ]
+
+for _kind in map(globals().get, __all__):
+    if isinstance(_kind, type) and issubclass(_kind, BaseException):
+        _kind.__module__ = __name__  # as tracebacks name it

@@ -84,7 +84,7 @@ class InvalidError(PawlError):
 
 
 class StepChangedError(InvalidError):
-    """A step does not fit what an earlier attempt saved under its name: no later attempt can mend it."""
+    """A step, a sleep or a wait does not fit what was saved under its name: no later attempt can mend it."""
 
 
 class UnauthenticatedError(PawlError):

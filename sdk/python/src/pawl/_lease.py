@@ -5,6 +5,7 @@ Times are of the local monotonic clock, so a wall clock that is set does not mat
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -92,3 +93,8 @@ def claim_loss(err: Exception) -> Exception | None:
 def transient(err: Exception) -> bool:
     """Whether the same call may succeed later."""
     return isinstance(err, PawlError) and (err.retryable or err.code == "internal")
+
+
+def backoff(n: int, shortest: float, longest: float) -> float:
+    """The pause after the n-th failure in a row, with a jitter of a quarter."""
+    return float(min(shortest * 2 ** min(n - 1, 16), longest)) * (0.75 + random.random() / 2)

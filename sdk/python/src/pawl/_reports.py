@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ._errors import ConflictError, ItemCancelled, LeaseLostError, PawlError, Permanent
 from ._job import Job, State
-from ._lease import claim_loss, lost, transient
+from ._lease import backoff, claim_loss, lost, transient
+from ._log import about, named
 from ._outcome import Outcome, Verb, failed
 
 if TYPE_CHECKING:
@@ -99,8 +100,6 @@ class Reports:
 
     def _answered(self, o: Outcome, e: PawlError | None) -> bool:
         """Applies the answer to an outcome; True means that it is to be sent again."""
-        from ._runner import about, backoff
-
         log, summary, job = self._runner.log, self._runner.summary, o.job
         if e is None:
             self._accepted(o)
@@ -145,8 +144,6 @@ class Reports:
         return True
 
     def _accepted(self, o: Outcome) -> None:
-        from ._runner import about, named
-
         summary, log = self._runner.summary, self._runner.log
         if o.verb == "fail":
             summary.failed += 1
@@ -161,8 +158,6 @@ class Reports:
             log.info("item done: %s", named(o.job), extra=about(o.job))
 
     def _lost(self, job: Job, why: Exception) -> None:
-        from ._runner import about, named
-
         with job.lock:
             if job.cause is None:
                 job.cause = why
@@ -174,8 +169,6 @@ class Reports:
 
     async def release(self, jobs: list[Job]) -> None:
         """Gives items back. The lease of one that cannot be released expires."""
-        from ._runner import backoff
-
         end = time.monotonic() + 5.0
         for n in range(0, len(jobs), MAX_BATCH):
             calls: list[Any] = [

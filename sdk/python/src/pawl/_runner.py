@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import contextvars
 import dataclasses
-import random
 import threading
 import time
 from collections import deque
@@ -32,7 +31,8 @@ from ._errors import (
 from ._handlers import Handler, Threads
 from ._heartbeats import Heartbeats
 from ._job import Job, State
-from ._lease import transient
+from ._lease import backoff, transient
+from ._log import about, named
 from ._outcome import Outcome, completed, failed
 from ._reports import Reports
 from ._sync.client import Client
@@ -481,26 +481,3 @@ def _gave_way(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
-
-
-def named(job: Job) -> str:
-    """What a line of the log calls a job."""
-    lease = job.lease
-    return f"{lease['id']} of type {lease['type']}, attempt {lease['attempt']}, task {lease['task_id']}"
-
-
-def about(job: Job) -> dict[str, Any]:
-    """What a line of the log says of a job."""
-    lease = job.lease
-    return {
-        "item_id": lease["id"],
-        "task_id": lease["task_id"],
-        "item_type": lease["type"],
-        "attempt": lease["attempt"],
-        **(job.span.about if job.span else {}),
-    }
-
-
-def backoff(n: int, shortest: float, longest: float) -> float:
-    """The pause after the n-th failure in a row, with a jitter of a quarter."""
-    return float(min(shortest * 2 ** min(n - 1, 16), longest)) * (0.75 + random.random() / 2)

@@ -30,7 +30,7 @@ from .._job import Job, State
 from .._json import dumps, format_time, hash_of, loads, parse_time
 from .._lease import claim_loss, transient
 from .._retried import Retried
-from .._steps import StepArgs, args_of, final, replayed
+from .._steps import StepArgs, args_of, final, replayed, step_changed
 from . import _io
 from .client import AsyncClient
 from .effects import AsyncEffect, options_of
@@ -248,9 +248,9 @@ class AsyncContext:
             return want, None
         wait = saved.get("metadata")
         if saved["type"] != "state_transition" or not isinstance(wait, dict) or not wait.get("signal"):
-            raise _step_error(name, "its name is taken by a checkpoint that waits for no signal; give it another name")
+            raise step_changed(name, "its name is taken by a checkpoint that waits for no signal; give it another name")
         if (wait["signal"], wait.get("key") or "") != (want["signal"], want.get("key") or ""):
-            raise _step_error(name, f"it waited for signal {wait['signal']!r} before; give the wait another name")
+            raise step_changed(name, f"it waited for signal {wait['signal']!r} before; give the wait another name")
         if wait.get("sent_at") or wait.get("timed_out"):
             return wait, saved["snapshot"]
         state = await self.resume()
@@ -337,7 +337,7 @@ class AsyncContext:
             if saved is None:
                 if n == 0:
                     return None
-                raise _step_error(name, "a checkpoint with a part of its results is gone")
+                raise step_changed(name, "a checkpoint with a part of its results is gone")
             snapshot = replayed(name, saved, hashed)
             out += snapshot["results"]
             parts = max(parts, snapshot.get("parts") or 0)
@@ -675,13 +675,13 @@ def _decoded(name: str, fn: Callable[..., Any], snapshot: Any) -> Any:
     try:
         return decode(hints_of(fn).get("return", Any), snapshot)
     except ValueError as e:
-        raise _step_error(name, f"the saved result is not what it was ({e}); give it another name") from e
+        raise step_changed(name, f"the saved result is not what it was ({e}); give it another name") from e
 
 
 def _wake_of(name: str, saved: t.Checkpoint) -> datetime:
     snapshot = saved["snapshot"]
     if saved["type"] != "state_transition" or not isinstance(snapshot, dict) or not snapshot.get("wake_at"):
-        raise _step_error(name, "its name is taken by a checkpoint that is no sleep; give the sleep another name")
+        raise step_changed(name, "its name is taken by a checkpoint that is no sleep; give the sleep another name")
     return parse_time(snapshot["wake_at"])
 
 
