@@ -80,6 +80,9 @@ func (c *Client) ListRelays(ctx context.Context) (pawl.List[pawl.Relay], error) 
 
 // ResumeRelay enables a disabled relay again; see pawl.RelayKeeper.
 func (c *Client) ResumeRelay(ctx context.Context, sink, from string) (pawl.Relay, error) {
+	if from == pawl.RelayFromStored {
+		from = "" // a server of before knows no member
+	}
 	return write[pawl.Relay](ctx, c, "resume_relay", sink, api.RelayBody{From: from})
 }
 

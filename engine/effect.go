@@ -229,6 +229,7 @@ func probes(f *store.EffectRow, r *ledger.Report) bool {
 
 // mayProbe lets the holder of the lease report what a probe has found out, as if it had opened the effect.
 func (e *Engine) mayProbe(ctx context.Context, tx store.Tx, f *store.EffectRow, r *ledger.Report) error {
+	r.Holds = false // an earlier try may have held it
 	if !probes(f, r) {
 		return nil
 	}

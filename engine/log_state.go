@@ -82,7 +82,11 @@ func (l logState) root(known knownLog) (root store.LogRoot, found *LogCheckpoint
 				Found: "the checkpoint that is kept beside the key is of another history than the log's"})
 		}
 	}
+	var size int64 // of the largest checkpoint that is signed, cosigned or not
 	for _, s := range signed {
+		if c, err := translog.Open(s.Note, known.Keys); err == nil && c.Origin == origin {
+			size = max(size, c.Size)
+		}
 		c, err := known.Open(s.Note)
 		if err != nil || c.Origin != origin {
 			continue // of another key or history
@@ -101,7 +105,7 @@ func (l logState) root(known knownLog) (root store.LogRoot, found *LogCheckpoint
 		faults = append(faults, LogFault{Kind: store.FaultRoot, Found: "no checkpoint of this log is cosigned by as many of the witnesses"})
 	case found == nil && known.wanted:
 		faults = append(faults, LogFault{Kind: store.FaultRoot, Found: "no checkpoint of this log is signed with the given key"})
-	case root.Size > l.tree.Size:
+	case max(size, root.Size) > l.tree.Size:
 		root = store.LogRoot{}
 		faults = append(faults, LogFault{Kind: store.FaultRoot, Position: l.tree.Size + 1,
 			Found: "the log has fewer leaves than its checkpoint: the database went back in time, or its end was cut off"})

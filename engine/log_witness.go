@@ -98,11 +98,14 @@ func (c *cosigners) offer(signed signedCheckpoint) {
 // cosignLoop asks the witnesses to cosign each new checkpoint until ctx ends. Signing does not wait for it.
 func (e *Engine) cosignLoop(ctx context.Context) {
 	c := &e.cosigners
-	if len(c.list) == 0 || e.opts.TransparencyLog.Key == "" {
+	if e.opts.TransparencyLog.Key == "" {
 		return
 	}
 	if err := e.readTroubles(ctx); err != nil {
 		e.logError(ctx, "what is known of the witnesses was not read", err)
+	}
+	if len(c.list) == 0 {
+		return
 	}
 	timer := time.NewTicker(signEvery)
 	defer timer.Stop()
@@ -134,7 +137,7 @@ var errProof = errors.New("the log cannot be read")
 
 // cosign asks witnesses at once, and stores what they said.
 func (e *Engine) cosign(ctx context.Context, due []*cosigner) {
-	now := &e.cosigners.now
+	now := e.cosigners.now // with new lines once they are stored: a second signature of one witness makes the note invalid
 	lines, errs := make([]string, len(due)), make([]error, len(due))
 	prove := func(from int64) (tlog.TreeProof, error) { return e.continues(ctx, from, now.Size) }
 	var all sync.WaitGroup
@@ -153,12 +156,15 @@ func (e *Engine) cosign(ctx context.Context, due []*cosigner) {
 	now.Note += strings.Join(lines, "")
 	stored := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		for i, w := range due {
-			if err := w.put(ctx, tx, *now, lines[i] != "", errs[i]); err != nil {
+			if err := w.put(ctx, tx, now, lines[i] != "", errs[i]); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	if stored == nil {
+		e.cosigners.now = now
+	}
 	for i, w := range due {
 		w.again(clock.Now(), now.body(), errors.Join(errs[i], stored))
 		if err := cmp.Or(errs[i], stored); err != nil && clock.Now().Sub(w.said) >= witnessSaid {
@@ -207,7 +213,7 @@ func (w *cosigner) put(ctx context.Context, tx store.Tx, now signedCheckpoint, c
 	switch {
 	case errors.Is(failed, errProof):
 		return nil
-	case failed == nil && w.trouble != nil:
+	case failed == nil: // the trouble may be one that another process has noted
 		if err := store.ForgetCursor(ctx, tx, name); err != nil {
 			return err
 		}
@@ -221,11 +227,14 @@ func (w *cosigner) put(ctx context.Context, tx store.Tx, now signedCheckpoint, c
 			return err
 		}
 		next := trouble{Origin: c.Origin, Error: failed.Error(), Since: at}
-		if w.trouble != nil && w.trouble.Origin == next.Origin {
-			next.Since = w.trouble.Since
-		}
 		var other *translog.HistoryError
 		next.Refused = errors.As(failed, &other)
+		if old := w.trouble; old != nil && old.Origin == next.Origin {
+			next.Since = old.Since
+			if old.Refused && !next.Refused { // it stays refused until it cosigns
+				next.Refused, next.Error = true, old.Error
+			}
+		}
 		w.trouble = &next
 		text, err := json.Marshal(next)
 		if err == nil {

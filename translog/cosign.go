@@ -127,7 +127,7 @@ func (t Trust) Open(text string) (Checkpoint, error) {
 	if need == 0 {
 		need = len(t.Witnesses)
 	}
-	if n := len(t.Cosignatures(text)); n < need {
+	if n := len(t.Cosignatures(text)); n < need || t.Quorum < 0 {
 		return c, fmt.Errorf("%d of %d witnesses have cosigned the checkpoint, and %d must have", n, len(t.Witnesses), need)
 	}
 	return c, nil

@@ -32,6 +32,7 @@ var events = map[pawl.EffectState]string{
 // unknown; beside a decision it is kept.
 func Take(ctx context.Context, tx store.Tx, f *store.EffectRow, r *Report, by store.Actor) error {
 	sender := r.sender(by)
+	r.contradicts = false // an earlier try may have found it
 	if !f.Sent(sender) && !r.Holds {
 		return &pawl.Error{Code: pawl.CodeLeaseLost, Op: string(r.State), Reason: pawl.ReasonTaken, State: string(f.State), Holder: f.WorkerID,
 			Attempt: f.Attempt, EffectID: f.ID, Message: fmt.Sprintf("effect %s was not opened by this claim", f.ID)}

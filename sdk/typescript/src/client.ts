@@ -213,7 +213,9 @@ async function repeat<T>(codes: string[], call: () => Promise<Answer<T>>, signal
       if (error instanceof PawlError) asked = error.retryAfter * 1000;
       else silent += now() - began;
       const passes = error instanceof TypeError || (error instanceof PawlError && codes.includes(error.code));
-      const last = (left() <= 0 && (n >= 9 || silent > (manyTries - 0.5) * ms)) || asked > Math.max(longestWait, left());
+      // A bound of counts, and an answer of something before the server, may never pass.
+      const stays = error instanceof PawlError && asked === 0 && (error.code === "limit" || (error.code === "internal" && error.problem.status < 500));
+      const last = ((stays || left() <= 0) && (n >= 9 || silent > (manyTries - 0.5) * ms)) || asked > Math.max(longestWait, left());
       if (!passes || signal?.aborted || (!signal && last)) throw error;
     }
     await pause(Math.max(Math.min(50 * 2 ** n, 2000), asked), undefined, signal ? { signal } : {});

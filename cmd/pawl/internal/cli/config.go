@@ -161,7 +161,9 @@ func (a *App) loadEnv(k *koanf.Koanf, known []string) error {
 			case i >= 0 && slices.Contains([]string{"serve.inbound", "gate.upstreams", "gate.tools", "push"}, known[i]):
 				var sources map[string]any
 				in := json.NewDecoder(strings.NewReader(value)) // a large number stays as it was written
-				in.UseNumber()
+				if known[i] == "gate.upstreams" {
+					in.UseNumber()
+				}
 				if !json.Valid([]byte(value)) || in.Decode(&sources) != nil { // an error could show a secret
 					bad = cmp.Or(bad, error(Invalid("%s is to be a JSON object of sources, upstreams, tools or targets", name)))
 				}

@@ -286,7 +286,7 @@ class AsyncOperationCalls:
 
     async def resume_relay(self, relay_id: str, *, start: str | int = "stored") -> t.Relay:
         """Has a disabled relay tried again, from its stored position, from `now` or from a position of the feed."""
-        return await self._call.call("resume_relay", relay_id, {"from": str(start)})
+        return await self._call.call("resume_relay", relay_id, {} if start == "stored" else {"from": str(start)})
 
     async def forget_relay(self, relay_id: str) -> None:
         """Removes the state of a relay that no server runs any more."""

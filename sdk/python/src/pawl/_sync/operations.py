@@ -287,7 +287,7 @@ class OperationCalls:
 
     def resume_relay(self, relay_id: str, *, start: str | int = "stored") -> t.Relay:
         """Has a disabled relay tried again, from its stored position, from `now` or from a position of the feed."""
-        return self._call.call("resume_relay", relay_id, {"from": str(start)})
+        return self._call.call("resume_relay", relay_id, {} if start == "stored" else {"from": str(start)})
 
     def forget_relay(self, relay_id: str) -> None:
         """Removes the state of a relay that no server runs any more."""
