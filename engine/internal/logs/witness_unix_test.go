@@ -1,6 +1,6 @@
 //go:build unix
 
-package engine_test
+package logs_test
 
 import (
 	"context"
@@ -31,11 +31,11 @@ import (
 
 // witnessTools compiles the witness of filippo.io/torchwood, and what tells it of logs.
 var witnessTools = sync.OnceValues(func() (string, error) {
-	dir, err := filepath.Abs("../.work/witness") // git ignores it
+	dir, err := filepath.Abs("../../../.work/witness") // git ignores it
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.Command("go", "build", "-modfile=../tools.mod", "-o", dir+"/", "filippo.io/torchwood/cmd/litewitness",
+	out, err := exec.Command("go", "build", "-modfile=../../../tools.mod", "-o", dir+"/", "filippo.io/torchwood/cmd/litewitness",
 		"filippo.io/torchwood/cmd/witnessctl").CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, out)

@@ -1,4 +1,4 @@
-package engine
+package logs
 
 import (
 	"cmp"
@@ -9,18 +9,13 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/translog"
 	"golang.org/x/mod/sumdb/tlog"
 )
-
-// LogFault is one place where the database and its transparency log differ.
-type LogFault = store.LogFault
-
-// LogCheckpoint is a signed state of the transparency log.
-type LogCheckpoint = pawl.LogCheckpoint
 
 // TaskVerification is the result of VerifyTask.
 type TaskVerification struct {
@@ -30,39 +25,39 @@ type TaskVerification struct {
 	Logged int    `json:"logged"` // of those, in the log
 	Signed int    `json:"signed"` // of those, proved to be under the checkpoint
 	// Checkpoint is the signed state; nil = none that a known key has signed.
-	Checkpoint *LogCheckpoint `json:"checkpoint,omitempty"`
-	Faults     []LogFault     `json:"faults"`
-	// Unproved are events whose inputs and results could not be compared: see LogVerification.
+	Checkpoint *pawl.LogCheckpoint `json:"checkpoint,omitempty"`
+	Faults     []store.LogFault    `json:"faults"`
+	// Unproved are events whose inputs and results could not be compared: see Verification.
 	Unproved []string       `json:"unproved_values,omitempty"`
 	Deleted  *store.Deleted `json:"deleted,omitempty"` // set when the task was deleted: its event is `deleted`
 }
 
-// LogVerification is the result of VerifyLog.
-type LogVerification struct {
-	Intact     bool           `json:"intact"`
-	Size       int64          `json:"size"` // of the log
-	Events     int            `json:"events"`
-	Pages      int            `json:"pages"`
-	Checkpoint *LogCheckpoint `json:"checkpoint,omitempty"`
-	Faults     []LogFault     `json:"faults"`
-	Forks      []LogFork      `json:"forks,omitempty"`
-	past       logPast
+// Verification is the result of VerifyLog.
+type Verification struct {
+	Intact     bool                `json:"intact"`
+	Size       int64               `json:"size"` // of the log
+	Events     int                 `json:"events"`
+	Pages      int                 `json:"pages"`
+	Checkpoint *pawl.LogCheckpoint `json:"checkpoint,omitempty"`
+	Faults     []store.LogFault    `json:"faults"`
+	Forks      []Fork              `json:"forks,omitempty"`
+	past       past
 	// Unlogged are events whose removal is not in the log yet; nil = none.
-	Unlogged *SomeEvents `json:"unlogged_removals,omitempty"`
+	Unlogged *Events `json:"unlogged_removals,omitempty"`
 	// Unproved are events whose inputs and results could not be compared, which is no fault: the
 	// task is being deleted, or its rows were gone already when the event was logged; nil = none.
-	Unproved *SomeEvents `json:"unproved_values,omitempty"`
+	Unproved *Events `json:"unproved_values,omitempty"`
 }
 
-// SomeEvents are a number of events, and the ids of the first ones. Unlogged removals are
+// Events are a number of events, and the ids of the first ones. Unlogged removals are
 // events that have no row, and whose removal is recorded and not yet in the log.
-type SomeEvents struct {
+type Events struct {
 	Events int64    `json:"events"`
 	IDs    []string `json:"ids"` // the first ones
 }
 
-// LogFork is where a new history of the log began.
-type LogFork struct {
+// Fork is where a new history of the log began.
+type Fork struct {
 	Origin     string    `json:"origin"`     // of the new history
 	Size       int64     `json:"size"`       // leaves of the old history that are in the new one for certain
 	Lost       int64     `json:"lost"`       // leaves of the old history behind them that were signed
@@ -70,25 +65,25 @@ type LogFork struct {
 	At         time.Time `json:"at"`
 }
 
-func fork(x logEpoch) LogFork {
-	return LogFork{Origin: x.Origin, Size: x.Size, Lost: x.Lost - x.Size, Checkpoint: x.Checkpoint, At: store.Stamp(x.CreatedAt)}
+func forkOf(x epoch) Fork {
+	return Fork{Origin: x.Origin, Size: x.Size, Lost: x.Lost - x.Size, Checkpoint: x.Checkpoint, At: store.Stamp(x.CreatedAt)}
 }
 
 // LogCheckpoint implements pawl.LogReader.
-func (e *Engine) LogCheckpoint(ctx context.Context) (LogCheckpoint, error) {
-	known, err := e.knownLog(nil)
+func (g *Log) LogCheckpoint(ctx context.Context) (pawl.LogCheckpoint, error) {
+	known, err := g.outside(nil)
 	if err != nil {
-		return LogCheckpoint{}, err
+		return pawl.LogCheckpoint{}, err
 	}
-	return view(forAll(ctx), e, func(ctx context.Context, tx store.Tx, _ string) (LogCheckpoint, error) {
-		_, c, err := e.signedRoot(ctx, tx, known)
+	return kernel.Read(kernel.ForAll(ctx), g.k, func(ctx context.Context, tx store.Tx, _ string) (pawl.LogCheckpoint, error) {
+		_, c, err := g.signedRoot(ctx, tx, known)
 		return c, err
 	})
 }
 
 // signedRoot returns the newest checkpoint of a known key, or not_found.
-func (e *Engine) signedRoot(ctx context.Context, tx store.Tx, known knownLog) (store.LogRoot, LogCheckpoint, error) {
-	var c *LogCheckpoint
+func (g *Log) signedRoot(ctx context.Context, tx store.Tx, known outside) (store.LogRoot, pawl.LogCheckpoint, error) {
+	var c *pawl.LogCheckpoint
 	var root store.LogRoot
 	l, err := readLog(ctx, tx)
 	if err == nil {
@@ -98,7 +93,7 @@ func (e *Engine) signedRoot(ctx context.Context, tx store.Tx, known knownLog) (s
 		err = &pawl.Error{Code: pawl.CodeNotFound, Op: "log", Message: "the log has no checkpoint of a known key yet"}
 	}
 	if err != nil {
-		return root, LogCheckpoint{}, err
+		return root, pawl.LogCheckpoint{}, err
 	}
 	return root, *c, nil
 }
@@ -108,14 +103,14 @@ func (e *Engine) signedRoot(ctx context.Context, tx store.Tx, known knownLog) (s
 // that was removed is found by VerifyLog. trust says whose signatures the checkpoint needs; nil, or no keys =
 // those beside the signing key. A text of several, one a line, is
 // several keys. VerifyTask changes nothing.
-func (e *Engine) VerifyTask(ctx context.Context, taskID string, trust *translog.Trust) (TaskVerification, error) {
+func (g *Log) VerifyTask(ctx context.Context, taskID string, trust *translog.Trust) (TaskVerification, error) {
 	taskID = idform.Task(taskID)
-	known, err := e.knownLog(trust)
+	known, err := g.outside(trust)
 	if err != nil {
 		return TaskVerification{}, err
 	}
-	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (TaskVerification, error) {
-		v := TaskVerification{TaskID: taskID, Faults: []LogFault{}}
+	return kernel.Read(ctx, g.k, func(ctx context.Context, tx store.Tx, ns string) (TaskVerification, error) {
+		v := TaskVerification{TaskID: taskID, Faults: []store.LogFault{}}
 		if _, err := store.TaskState(ctx, tx, ns, taskID); err != nil {
 			if deleted, failed := store.WasDeleted(ctx, tx, ns, taskID); failed != nil || !deleted {
 				return v, cmp.Or(failed, err)
@@ -136,7 +131,7 @@ func (e *Engine) VerifyTask(ctx context.Context, taskID string, trust *translog.
 		v.Unproved = t.Unproved
 		v.Faults = append(append(v.Faults, faults...), t.Faults...)
 		if v.Deleted != nil && v.Deleted.At.IsZero() {
-			gone := LogFault{Kind: store.FaultMissing, EventID: v.Deleted.EventID, Found: "the event of the deletion is not there"}
+			gone := store.LogFault{Kind: store.FaultMissing, EventID: v.Deleted.EventID, Found: "the event of the deletion is not there"}
 			v.Faults = append(v.Faults, gone)
 		}
 		v.Intact = len(v.Faults) == 0
@@ -147,23 +142,23 @@ func (e *Engine) VerifyTask(ctx context.Context, taskID string, trust *translog.
 // VerifyLog compares the whole log with the events: pages, leaves, rows and removals, of all
 // namespaces. limit is the number of newest events to compare; below 0 = all. trust is that
 // of VerifyTask. It changes nothing. Others may write meanwhile.
-func (e *Engine) VerifyLog(ctx context.Context, limit int, trust *translog.Trust) (LogVerification, error) {
-	v := LogVerification{Faults: []LogFault{}}
-	known, err := e.knownLog(trust)
+func (g *Log) VerifyLog(ctx context.Context, limit int, trust *translog.Trust) (Verification, error) {
+	v := Verification{Faults: []store.LogFault{}}
+	known, err := g.outside(trust)
 	if err != nil {
 		return v, err
 	}
 	var w store.LogWalk
-	ctx = forAll(store.WithLimit(ctx, checkLimit))
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+	ctx = kernel.ForAll(store.WithLimit(ctx, kernel.CheckLimit))
+	err = g.k.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		l, err := readLog(ctx, tx)
 		if err != nil {
 			return err
 		}
 		for _, x := range l.epochs[1:] {
-			v.Forks = append(v.Forks, fork(x))
+			v.Forks = append(v.Forks, forkOf(x))
 		}
-		var faults []LogFault
+		var faults []store.LogFault
 		w.Root, v.Checkpoint, faults = l.root(known)
 		if v.past, err = l.past(known); err != nil {
 			return err
@@ -176,9 +171,9 @@ func (e *Engine) VerifyLog(ctx context.Context, limit int, trust *translog.Trust
 		w.Begin(begin)
 		return nil
 	})
-	for done := false; err == nil && !done && len(v.Faults) < breachesShown; {
-		err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
-			var faults []LogFault
+	for done := false; err == nil && !done && len(v.Faults) < kernel.BreachesShown; {
+		err = g.k.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+			var faults []store.LogFault
 			faults, done, err = w.Step(ctx, tx)
 			v.Faults = append(v.Faults, faults...)
 			return err
@@ -190,25 +185,25 @@ func (e *Engine) VerifyLog(ctx context.Context, limit int, trust *translog.Trust
 		}
 	}
 	v.Pages, v.Events, v.Intact = w.Pages, w.Events, len(v.Faults) == 0
-	if n, ids := w.Unlogged(breachesShown); n > 0 {
-		v.Unlogged = &SomeEvents{Events: n, IDs: ids}
+	if n, ids := w.Unlogged(kernel.BreachesShown); n > 0 {
+		v.Unlogged = &Events{Events: n, IDs: ids}
 	}
-	if n, ids := w.Unproved(breachesShown); n > 0 {
-		v.Unproved = &SomeEvents{Events: n, IDs: ids}
+	if n, ids := w.Unproved(kernel.BreachesShown); n > 0 {
+		v.Unproved = &Events{Events: n, IDs: ids}
 	}
 	return v, err
 }
 
 // CheckLog is VerifyLog as a check of invariants. It returns how many events it compared.
-func (e *Engine) CheckLog(ctx context.Context, limit int) ([]Breach, int, error) {
-	v, err := e.VerifyLog(ctx, limit, nil)
-	var out []Breach
+func (g *Log) CheckLog(ctx context.Context, limit int) ([]store.Breach, int, error) {
+	v, err := g.VerifyLog(ctx, limit, nil)
+	var out []store.Breach
 	for _, f := range v.Faults {
 		repair := "events and the log cannot be changed: find out which program changed the table directly, and restore a backup"
 		if v.past.state == pastLost && f.Kind == store.FaultRoot {
 			repair = repairLost
 		}
-		out = append(out, Breach{Rule: "log", Subject: cmp.Or(f.EventID, "the log"), Found: f.Kind + ": " + f.Found, Repair: repair})
+		out = append(out, store.Breach{Rule: "log", Subject: cmp.Or(f.EventID, "the log"), Found: f.Kind + ": " + f.Found, Repair: repair})
 	}
 	return out, v.Events, err
 }
@@ -223,23 +218,23 @@ func encode(hashes []tlog.Hash) []string {
 }
 
 // ProveTask implements pawl.LogReader.
-func (e *Engine) ProveTask(ctx context.Context, taskID string, page pawl.Page) (pawl.TaskProof, error) {
+func (g *Log) ProveTask(ctx context.Context, taskID string, page pawl.Page) (pawl.TaskProof, error) {
 	taskID = idform.Task(taskID)
 	if err := rules.CheckPage(&page); err != nil {
 		return pawl.TaskProof{}, err
 	}
-	known, err := e.knownLog(nil)
+	known, err := g.outside(nil)
 	if err != nil {
 		return pawl.TaskProof{}, err
 	}
-	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.TaskProof, error) {
+	return kernel.Read(ctx, g.k, func(ctx context.Context, tx store.Tx, ns string) (pawl.TaskProof, error) {
 		out := pawl.TaskProof{Proofs: []pawl.LogProof{}}
 		if _, err := store.TaskState(ctx, tx, ns, taskID); err != nil {
 			if deleted, failed := store.WasDeleted(ctx, tx, ns, taskID); failed != nil || !deleted {
 				return out, cmp.Or(failed, err)
 			}
 		}
-		root, c, err := e.signedRoot(ctx, tx, known)
+		root, c, err := g.signedRoot(ctx, tx, known)
 		if err != nil {
 			return out, err
 		}
@@ -264,8 +259,8 @@ type SinceVerification struct {
 // VerifySince proves that the log continues a checkpoint that was kept elsewhere: all its
 // leaves are still the same. A checkpoint of a history before a fork is consistent up to
 // the fork. A checkpoint that no known key has signed is invalid.
-func (e *Engine) VerifySince(ctx context.Context, note string, trust *translog.Trust) (v SinceVerification, err error) {
-	known, err := e.knownLog(trust)
+func (g *Log) VerifySince(ctx context.Context, note string, trust *translog.Trust) (v SinceVerification, err error) {
+	known, err := g.outside(trust)
 	if err != nil {
 		return v, err
 	}
@@ -274,14 +269,14 @@ func (e *Engine) VerifySince(ctx context.Context, note string, trust *translog.T
 		return v, &pawl.Error{Code: pawl.CodeInvalid, Op: "verify", Message: "the checkpoint cannot be used: " + err.Error(), Err: err}
 	}
 	v.Since = c.Size
-	err = e.db.View(forAll(ctx), func(ctx context.Context, tx store.Tx) error {
+	err = g.k.DB.View(kernel.ForAll(ctx), func(ctx context.Context, tx store.Tx) error {
 		l, err := readLog(ctx, tx)
 		if err != nil {
 			return err
 		}
 		tree, epochs := l.tree, l.epochs
 		v.Size = tree.Size
-		at := slices.IndexFunc(epochs, func(x logEpoch) bool { return x.Origin == c.Origin })
+		at := slices.IndexFunc(epochs, func(x epoch) bool { return x.Origin == c.Origin })
 		if at < 0 {
 			v.Found = "the checkpoint is of another database: its log is " + c.Origin
 			return nil
@@ -318,19 +313,19 @@ func (e *Engine) VerifySince(ctx context.Context, note string, trust *translog.T
 }
 
 // ProveLog implements pawl.LogReader.
-func (e *Engine) ProveLog(ctx context.Context, from, to int64) (pawl.LogConsistency, error) {
-	known, err := e.knownLog(nil)
+func (g *Log) ProveLog(ctx context.Context, from, to int64) (pawl.LogConsistency, error) {
+	known, err := g.outside(nil)
 	if err != nil {
 		return pawl.LogConsistency{}, err
 	}
-	return view(forAll(ctx), e, func(ctx context.Context, tx store.Tx, _ string) (pawl.LogConsistency, error) {
+	return kernel.Read(kernel.ForAll(ctx), g.k, func(ctx context.Context, tx store.Tx, _ string) (pawl.LogConsistency, error) {
 		out := pawl.LogConsistency{From: from, To: to}
 		tree, err := store.ReadTree(ctx, tx)
 		if err != nil {
 			return out, err
 		}
 		if out.To == 0 {
-			root, _, err := e.signedRoot(ctx, tx, known)
+			root, _, err := g.signedRoot(ctx, tx, known)
 			if err != nil {
 				return out, err
 			}

@@ -1,11 +1,11 @@
-package engine
+package logs
 
 import (
 	"context"
 	"errors"
 	"fmt"
 
-	"github.com/pawl-work/pawl/engine/internal/kernel"
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/translog"
 )
@@ -20,8 +20,8 @@ const (
 	pastChanged                    // the database has that checkpoint, and other leaves: the log was changed
 )
 
-// logPast is the past of the log.
-type logPast struct {
+// past is the past of the log.
+type past struct {
 	state  pastState
 	signed int64 // leaves of the checkpoint that is kept beside the key
 	common int64 // of these are certainly still there
@@ -30,7 +30,7 @@ type logPast struct {
 // past compares the log with the checkpoint that is kept beside the signing key. When the two
 // differ, the checkpoints in the database say why: who changes leaves leaves them, and a
 // database that went back in time has only older ones.
-func (l logState) past(known knownLog) (p logPast, err error) {
+func (l state) past(known outside) (p past, err error) {
 	if known.kept == "" {
 		return p, nil
 	}
@@ -48,7 +48,7 @@ func (l logState) past(known knownLog) (p logPast, err error) {
 		p.state, p.common = pastContinued, kept.Size
 		return p, nil
 	}
-	if p.common, err = l.commonOf(known.Keys, kept); errors.As(err, &cut) {
+	if p.common, err = l.common(known.Keys, kept); errors.As(err, &cut) {
 		err = nil
 	}
 	p.state = pastChanged
@@ -60,7 +60,7 @@ func (l logState) past(known knownLog) (p logPast, err error) {
 
 // newestSigned returns the size of the largest checkpoint of this history in the database that a
 // key has signed.
-func (l logState) newestSigned(keys []string) (size int64) {
+func (l state) newestSigned(keys []string) (size int64) {
 	for _, s := range l.signed {
 		if c, err := translog.Open(s.Note, keys); err == nil && c.Origin == l.last().Origin {
 			size = max(size, c.Size)
@@ -70,51 +70,23 @@ func (l logState) newestSigned(keys []string) (size int64) {
 }
 
 // lost says in words what a database that went back in time has lost.
-func (p logPast) lost() string {
+func (p past) lost() string {
 	return fmt.Sprintf("the database went back in time: of the %d leaves that were signed, some after leaf %d are lost", p.signed, p.common)
 }
 
 const repairLost = "`pawl log fork` begins a new history, which names the lost leaves; if a newer backup is there, restore that instead"
 
-// Warnings lists the conditions that put a guarantee at risk or slow work down, in all
-// namespaces: settings and state of the database, work that stands still. Nothing is changed.
-func (e *Engine) Warnings(ctx context.Context) ([]Warning, error) {
-	ctx = forAll(ctx)
-	out, err := store.Warnings(ctx, e.db, ofRooms(func(r kernel.Room) []store.Look { return r.Warnings }))
-	if err != nil {
-		return out, err
-	}
-	if why := e.k.Guard.Why(); why != "" {
-		out = append([]Warning{{Code: "quarantined", Detail: "nothing acts: " + why, Command: "pawl adopt"}}, out...)
-	}
-	if stale, err := e.unfinishedMove(ctx); err != nil {
-		return out, err
-	} else if stale != nil {
-		out = append([]Warning{*stale}, out...)
-	}
-	witnesses, err := e.witnessWarnings(ctx)
-	if err != nil {
-		return out, err
-	}
-	out = append(witnesses, out...)
-	w, err := e.epochWarning(ctx)
-	if err != nil || w == nil {
-		return out, err
-	}
-	return append([]Warning{*w}, out...), nil
-}
-
 // epochWarning says what is known of the failover or restore at which the newest epoch of the feed
-// began; nil = none began.
-func (e *Engine) epochWarning(ctx context.Context) (*Warning, error) {
-	known, err := e.knownLog(nil)
+// began, if one began.
+func (g *Log) epochWarning(ctx context.Context) ([]pawl.Warning, error) {
+	known, err := g.outside(nil)
 	if err != nil {
-		known = knownLog{} // the files of the key cannot be read here
+		known = outside{} // the files of the key cannot be read here
 	}
 	var feed store.FeedState
-	var l logState
-	var p logPast
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+	var l state
+	var p past
+	err = g.k.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		if feed, err = store.ReadFeed(ctx, tx); err != nil || len(feed.Starts) == 0 {
 			return err
 		}
@@ -128,14 +100,14 @@ func (e *Engine) epochWarning(ctx context.Context) (*Warning, error) {
 	}
 	began := fmt.Sprintf("epoch %d of the feed began after position %d, at a failover or restore (docs/events.md)", feed.Epoch,
 		feed.Starts[len(feed.Starts)-1].Position)
-	w := Warning{Code: "epoch", Command: "pawl verify --all"}
+	w := pawl.Warning{Code: "epoch", Command: "pawl verify --all"}
 	switch {
 	case p.state == pastLost:
 		w.Detail, w.Command = began+": "+p.lost()+"; "+repairLost, "pawl log fork"
 	case p.state == pastChanged:
 		w.Detail = began + ": whether events are lost cannot be told, because the log was changed"
 	case len(l.epochs) > 1:
-		f := fork(l.last())
+		f := forkOf(l.last())
 		w.Detail = fmt.Sprintf("%s: the log was forked, and %d signed leaves after leaf %d are lost", began, f.Lost, f.Size)
 	case p.state == pastContinued:
 		w.Detail = fmt.Sprintf("%s: nothing that was signed is lost, because the log continues the checkpoint of %d leaves that is kept "+
@@ -144,5 +116,5 @@ func (e *Engine) epochWarning(ctx context.Context) (*Warning, error) {
 		w.Detail = began + ": whether events are lost cannot be told here, because no checkpoint is kept outside the database; a server " +
 			"with a signing key (record.key) keeps one"
 	}
-	return &w, nil
+	return []pawl.Warning{w}, nil
 }

@@ -1,4 +1,4 @@
-package engine
+package logs
 
 import (
 	"cmp"
@@ -24,13 +24,6 @@ const (
 	witnessSaid   = time.Minute      // between two lines of the log about one witness; until then doctor is silent, too
 	witnessAsked  = 10 * time.Minute // a witness that was asked longer ago is not known to be silent
 )
-
-// LogWitness is a witness of the transparency log (C2SP tlog-witness). It cosigns each checkpoint that continues what it
-// has cosigned before.
-type LogWitness struct {
-	Key string // its verifier key, NAME+HASH+KEY
-	URL string // its address before /add-checkpoint: https, or http on this machine
-}
 
 // cosigners are the witnesses of a process, and the checkpoint that they are to cosign.
 type cosigners struct {
@@ -58,21 +51,15 @@ type trouble struct {
 	Since   int64  `json:"since"`
 }
 
-// newCosigners checks the witnesses of the options.
-func newCosigners(o LogOptions) (c cosigners, err error) {
+// newCosigners returns witnesses, each once.
+func newCosigners(list []*translog.Witness) (c cosigners) {
 	c.next = make(chan signedCheckpoint, 1)
-	seen := map[string]bool{}
-	for _, x := range o.Witnesses {
-		w, err := translog.NewWitness(x.Key, x.URL)
-		if err != nil {
-			return c, &pawl.Error{Code: pawl.CodeInvalid, Op: "open", Message: err.Error(), Err: err}
-		}
-		if !seen[w.ID()] {
-			seen[w.ID()] = true
+	for _, w := range list {
+		if !slices.ContainsFunc(c.list, func(has *cosigner) bool { return has.ID() == w.ID() }) {
 			c.list = append(c.list, &cosigner{Witness: w})
 		}
 	}
-	return c, nil
+	return c
 }
 
 // keys returns the verifier keys of the witnesses.
@@ -96,13 +83,13 @@ func (c *cosigners) offer(signed signedCheckpoint) {
 }
 
 // cosignLoop asks the witnesses to cosign each new checkpoint until ctx ends. Signing does not wait for it.
-func (e *Engine) cosignLoop(ctx context.Context) {
-	c := &e.cosigners
-	if e.opts.TransparencyLog.Key == "" {
+func (g *Log) cosignLoop(ctx context.Context) {
+	c := &g.cosigners
+	if g.key == "" {
 		return
 	}
-	if err := e.readTroubles(ctx); err != nil {
-		e.logError(ctx, "what is known of the witnesses was not read", err)
+	if err := g.readTroubles(ctx); err != nil {
+		g.k.LogError(ctx, "what is known of the witnesses was not read", err)
 	}
 	if len(c.list) == 0 {
 		return
@@ -117,7 +104,7 @@ func (e *Engine) cosignLoop(ctx context.Context) {
 		case <-timer.C:
 		}
 		if due := c.due(clock.Now()); len(due) > 0 {
-			e.cosign(ctx, due)
+			g.cosign(ctx, due)
 		}
 	}
 }
@@ -136,16 +123,16 @@ func (c *cosigners) due(now time.Time) (due []*cosigner) {
 var errProof = errors.New("the log cannot be read")
 
 // cosign asks witnesses at once, and stores what they said.
-func (e *Engine) cosign(ctx context.Context, due []*cosigner) {
-	now := e.cosigners.now // with new lines once they are stored: a second signature of one witness makes the note invalid
+func (g *Log) cosign(ctx context.Context, due []*cosigner) {
+	now := g.cosigners.now // with new lines once they are stored: a second signature of one witness makes the note invalid
 	lines, errs := make([]string, len(due)), make([]error, len(due))
-	prove := func(from int64) (tlog.TreeProof, error) { return e.continues(ctx, from, now.Size) }
+	prove := func(from int64) (tlog.TreeProof, error) { return g.continues(ctx, from, now.Size) }
 	var all sync.WaitGroup
 	for i, w := range due {
 		all.Go(func() {
 			lines[i], w.known, errs[i] = w.Cosign(ctx, now.Note, w.known, prove)
 			if other := (*translog.HistoryError)(nil); errors.As(errs[i], &other) && other.Ahead > 0 {
-				errs[i] = e.behind(ctx, other)
+				errs[i] = g.behind(ctx, other)
 			}
 		})
 	}
@@ -154,7 +141,7 @@ func (e *Engine) cosign(ctx context.Context, due []*cosigner) {
 		return
 	}
 	now.Note += strings.Join(lines, "")
-	stored := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+	stored := g.k.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		for i, w := range due {
 			if err := w.put(ctx, tx, now, lines[i] != "", errs[i]); err != nil {
 				return err
@@ -163,20 +150,20 @@ func (e *Engine) cosign(ctx context.Context, due []*cosigner) {
 		return nil
 	})
 	if stored == nil {
-		e.cosigners.now = now
+		g.cosigners.now = now
 	}
 	for i, w := range due {
 		w.again(clock.Now(), now.body(), errors.Join(errs[i], stored))
 		if err := cmp.Or(errs[i], stored); err != nil && clock.Now().Sub(w.said) >= witnessSaid {
 			w.said = clock.Now()
-			e.logError(ctx, "the witness "+w.Name()+" has not cosigned the transparency log; retrying", err)
+			g.k.LogError(ctx, "the witness "+w.Name()+" has not cosigned the transparency log; retrying", err)
 		}
 	}
 }
 
 // continues proves that the log of one size continues that of another.
-func (e *Engine) continues(ctx context.Context, from, to int64) (proof tlog.TreeProof, err error) {
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+func (g *Log) continues(ctx context.Context, from, to int64) (proof tlog.TreeProof, err error) {
+	err = g.k.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		tree, err := store.ReadTree(ctx, tx)
 		if err == nil {
 			proof, err = tlog.ProveTree(to, from, tree)
@@ -191,9 +178,9 @@ func (e *Engine) continues(ctx context.Context, from, to int64) (proof tlog.Tree
 
 // behind judges that a witness has seen more leaves than the checkpoint has. It is nil if the log has them too: another
 // process has signed them.
-func (e *Engine) behind(ctx context.Context, other *translog.HistoryError) error {
+func (g *Log) behind(ctx context.Context, other *translog.HistoryError) error {
 	var size int64
-	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+	err := g.k.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		tree, err := store.ReadTree(ctx, tx)
 		size = tree.Size
 		return err
@@ -238,7 +225,7 @@ func (w *cosigner) put(ctx context.Context, tx store.Tx, now signedCheckpoint, c
 		w.trouble = &next
 		text, err := json.Marshal(next)
 		if err == nil {
-			_, err = tx.Exec(ctx, treeSQL["put trouble"], name, string(text), at)
+			_, err = tx.Exec(ctx, texts["put trouble"], name, string(text), at)
 		}
 		return err
 	}
@@ -260,13 +247,13 @@ func (w *cosigner) again(now time.Time, done string, err error) {
 }
 
 // readTroubles reads what processes before this one have left, and removes it of witnesses that this process does not name.
-func (e *Engine) readTroubles(ctx context.Context) error {
-	return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+func (g *Log) readTroubles(ctx context.Context) error {
+	return g.k.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		all, err := troubles(ctx, tx)
 		for _, x := range all {
-			i := slices.IndexFunc(e.cosigners.list, func(w *cosigner) bool { return w.ID() == x.witness })
+			i := slices.IndexFunc(g.cosigners.list, func(w *cosigner) bool { return w.ID() == x.witness })
 			if i >= 0 {
-				e.cosigners.list[i].trouble = &x.trouble
+				g.cosigners.list[i].trouble = &x.trouble
 			} else if err == nil {
 				err = store.ForgetCursor(ctx, tx, witnessCursor+x.witness)
 			}
@@ -284,7 +271,7 @@ type troubled struct {
 
 // troubles lists the witnesses that do not cosign.
 func troubles(ctx context.Context, tx store.Tx) ([]troubled, error) {
-	return store.All(ctx, tx, treeSQL["troubles"], nil, func(rows store.Rows, x *troubled) error {
+	return store.All(ctx, tx, texts["troubles"], nil, func(rows store.Rows, x *troubled) error {
 		var text string
 		if err := rows.Scan(&x.witness, &text, &x.askedAt); err != nil {
 			return err
@@ -296,8 +283,8 @@ func troubles(ctx context.Context, tx store.Tx) ([]troubled, error) {
 
 // witnessWarnings names the witnesses of the present history that do not cosign it. One that is silent may be no witness any
 // more if no process has asked it for a while; what one has refused stays.
-func (e *Engine) witnessWarnings(ctx context.Context) (out []Warning, err error) {
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+func (g *Log) witnessWarnings(ctx context.Context) (out []pawl.Warning, err error) {
+	err = g.k.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return err
@@ -312,7 +299,7 @@ func (e *Engine) witnessWarnings(ctx context.Context) (out []Warning, err error)
 		}
 		out = nil
 		for _, x := range all {
-			w := Warning{Code: "witness_silent", Command: "pawl log checkpoint",
+			w := pawl.Warning{Code: "witness_silent", Command: "pawl log checkpoint",
 				Detail: fmt.Sprintf("the witness %s has cosigned nothing since %s: %s", x.witness, store.Stamp(x.Since).Format(time.RFC3339), x.Error)}
 			old := time.Duration(now-x.askedAt)*time.Microsecond > witnessAsked
 			young := time.Duration(now-x.Since)*time.Microsecond < witnessSaid
@@ -332,11 +319,11 @@ func (e *Engine) witnessWarnings(ctx context.Context) (out []Warning, err error)
 }
 
 // witnessGauges says of each witness of this process whether it cosigns, and how many signed leaves it has not cosigned.
-func (e *Engine) witnessGauges(ctx context.Context) (out []pawl.Gauge, err error) {
-	if len(e.cosigners.list) == 0 {
+func (g *Log) witnessGauges(ctx context.Context) (out []pawl.Gauge, err error) {
+	if len(g.cosigners.list) == 0 {
 		return nil, nil
 	}
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+	err = g.k.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		all, err := troubles(ctx, tx)
 		if err != nil {
 			return err
@@ -353,7 +340,7 @@ func (e *Engine) witnessGauges(ctx context.Context) (out []pawl.Gauge, err error
 			}
 		}
 		out = nil
-		for _, w := range e.cosigners.list {
+		for _, w := range g.cosigners.list {
 			failing := 0.0
 			if slices.ContainsFunc(all, func(x troubled) bool { return x.witness == w.ID() }) {
 				failing = 1

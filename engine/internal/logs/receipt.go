@@ -1,28 +1,29 @@
-package engine
+package logs
 
 import (
 	"context"
 	"encoding/base64"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/translog"
 )
 
 // EffectReceipt proves what became of an effect; see pawl.EffectReader. The statement is made from the
 // leaves alone, as by those who check it. Its checkpoint is one that as many of this process's witnesses as can be have cosigned.
-func (e *Engine) EffectReceipt(ctx context.Context, id string) (pawl.EffectReceipt, error) {
-	known, err := e.knownLog(&translog.Trust{Witnesses: e.cosigners.keys()})
+func (g *Log) EffectReceipt(ctx context.Context, id string) (pawl.EffectReceipt, error) {
+	known, err := g.outside(&translog.Trust{Witnesses: g.cosigners.keys()})
 	if err != nil {
 		return pawl.EffectReceipt{}, err
 	}
-	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.EffectReceipt, error) {
+	return kernel.Read(ctx, g.k, func(ctx context.Context, tx store.Tx, ns string) (pawl.EffectReceipt, error) {
 		none := pawl.EffectReceipt{}
 		f, err := store.GetEffect(ctx, tx, ns, id)
 		if err != nil {
 			return none, err
 		}
-		signed, roots, err := e.cosignedRoots(ctx, tx, known)
+		signed, roots, err := g.cosignedRoots(ctx, tx, known)
 		if err != nil {
 			return none, err
 		}
@@ -64,12 +65,12 @@ func (e *Engine) EffectReceipt(ctx context.Context, id string) (pawl.EffectRecei
 
 // cosignedRoots returns the newest checkpoints that all of the witnesses have cosigned, that all but one have, and so on, and the
 // newest of all.
-func (e *Engine) cosignedRoots(ctx context.Context, tx store.Tx, known knownLog) (out []LogCheckpoint, roots []store.LogRoot, err error) {
+func (g *Log) cosignedRoots(ctx context.Context, tx store.Tx, known outside) (out []pawl.LogCheckpoint, roots []store.LogRoot, err error) {
 	for known.Quorum = len(known.Witnesses); known.Quorum >= 0; known.Quorum-- {
 		if known.Quorum == 0 {
 			known.Witnesses = nil
 		}
-		root, c, err := e.signedRoot(ctx, tx, known)
+		root, c, err := g.signedRoot(ctx, tx, known)
 		if pawl.CodeOf(err) == pawl.CodeNotFound && known.Quorum > 0 {
 			continue
 		}

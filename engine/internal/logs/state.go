@@ -1,24 +1,24 @@
-package engine
+package logs
 
 import (
 	"context"
 	"encoding/base64"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/store"
-	"github.com/pawl-work/pawl/sweep"
 	"github.com/pawl-work/pawl/translog"
 )
 
-// logState is the transparency log as one transaction reads it.
-type logState struct {
+// state is the transparency log as one transaction reads it.
+type state struct {
 	tree   *store.Tree
-	epochs []logEpoch // at least one
+	epochs []epoch // at least one
 	signed []signedCheckpoint
 }
 
 // readLog reads the log's tree, its histories and the checkpoints that are in the database.
-func readLog(ctx context.Context, tx store.Tx) (l logState, err error) {
+func readLog(ctx context.Context, tx store.Tx) (l state, err error) {
 	if l.tree, err = store.ReadTree(ctx, tx); err != nil {
 		return l, err
 	}
@@ -32,20 +32,25 @@ func readLog(ctx context.Context, tx store.Tx) (l logState, err error) {
 	return l, err
 }
 
-// last is the present history.
-func (l logState) last() logEpoch { return l.epochs[len(l.epochs)-1] }
+// read is readLog in a transaction of its own.
+func (g *Log) read(ctx context.Context) (state, error) {
+	return kernel.Read(kernel.ForAll(ctx), g.k, func(ctx context.Context, tx store.Tx, _ string) (state, error) { return readLog(ctx, tx) })
+}
 
-// knownLog is what is known of the log outside the database.
-type knownLog struct {
+// last is the present history.
+func (l state) last() epoch { return l.epochs[len(l.epochs)-1] }
+
+// outside is what is known of the log outside the database.
+type outside struct {
 	translog.Trust        // the keys that count
 	kept           string // the checkpoint that is kept beside the signing key; "" = none
 	wanted         bool   // the caller named keys: one of them must have signed, or witnesses
 }
 
-// knownLog reads the signer's files. Call it before the transaction that reads the log: a
+// outside reads the signer's files. Call it before the transaction that reads the log: a
 // checkpoint that is signed later may be larger than the log of its snapshot.
-func (e *Engine) knownLog(trust *translog.Trust) (k knownLog, err error) {
-	path := e.opts.TransparencyLog.Key
+func (g *Log) outside(trust *translog.Trust) (k outside, err error) {
+	path := g.key
 	if trust != nil {
 		k.Trust = *trust
 	}
@@ -59,18 +64,9 @@ func (e *Engine) knownLog(trust *translog.Trust) (k knownLog, err error) {
 	return k, err
 }
 
-// verifiers returns the public keys that a caller names.
-func verifiers(keys []string) ([]string, error) {
-	out, err := translog.Verifiers(keys)
-	if err != nil {
-		err = &pawl.Error{Code: pawl.CodeInvalid, Op: "verify", Message: err.Error(), Err: err}
-	}
-	return out, err
-}
-
 // root returns the root that the log has to have: that of the largest checkpoint that a
 // known key has signed. It is in the database, or kept beside the key.
-func (l logState) root(known knownLog) (root store.LogRoot, found *LogCheckpoint, faults []LogFault) {
+func (l state) root(known outside) (root store.LogRoot, found *pawl.LogCheckpoint, faults []store.LogFault) {
 	signed := l.signed
 	if known.kept != "" {
 		signed = append(signed, signedCheckpoint{Note: known.kept})
@@ -78,7 +74,7 @@ func (l logState) root(known knownLog) (root store.LogRoot, found *LogCheckpoint
 	origin := l.last().Origin
 	if known.kept != "" && !known.wanted {
 		if c, err := translog.Open(known.kept, known.Keys); err != nil || c.Origin != origin {
-			faults = append(faults, LogFault{Kind: store.FaultRoot,
+			faults = append(faults, store.LogFault{Kind: store.FaultRoot,
 				Found: "the checkpoint that is kept beside the key is of another history than the log's"})
 		}
 	}
@@ -95,19 +91,19 @@ func (l logState) root(known knownLog) (root store.LogRoot, found *LogCheckpoint
 			continue // the same with fewer cosignatures
 		}
 		root = store.LogRoot{Size: c.Size, Root: c.Root}
-		found = &LogCheckpoint{Origin: origin, Size: c.Size, Root: base64.StdEncoding.EncodeToString(c.Root[:]), Note: s.Note}
+		found = &pawl.LogCheckpoint{Origin: origin, Size: c.Size, Root: base64.StdEncoding.EncodeToString(c.Root[:]), Note: s.Note}
 		if s.CreatedAt > 0 {
 			found.SignedAt = store.Stamp(s.CreatedAt)
 		}
 	}
 	switch {
 	case found == nil && len(known.Witnesses) > 0:
-		faults = append(faults, LogFault{Kind: store.FaultRoot, Found: "no checkpoint of this log is cosigned by as many of the witnesses"})
+		faults = append(faults, store.LogFault{Kind: store.FaultRoot, Found: "no checkpoint of this log is cosigned by as many of the witnesses"})
 	case found == nil && known.wanted:
-		faults = append(faults, LogFault{Kind: store.FaultRoot, Found: "no checkpoint of this log is signed with the given key"})
+		faults = append(faults, store.LogFault{Kind: store.FaultRoot, Found: "no checkpoint of this log is signed with the given key"})
 	case max(size, root.Size) > l.tree.Size:
 		root = store.LogRoot{}
-		faults = append(faults, LogFault{Kind: store.FaultRoot, Position: l.tree.Size + 1,
+		faults = append(faults, store.LogFault{Kind: store.FaultRoot, Position: l.tree.Size + 1,
 			Found: "the log has fewer leaves than its checkpoint: the database went back in time, or its end was cut off"})
 	}
 	return root, found, faults
@@ -115,10 +111,10 @@ func (l logState) root(known knownLog) (root store.LogRoot, found *LogCheckpoint
 
 // newestSigned returns how a transaction that begins after the call reads the newest checkpoint
 // that a known key has signed. When the log is shorter than that, there is none.
-func (e *Engine) newestSigned() (sweep.ReadSigned, error) {
-	known, err := e.knownLog(nil)
+func (g *Log) newestSigned() (func(context.Context, store.Tx) (store.SignedRoot, error), error) {
+	known, err := g.outside(nil)
 	if err != nil {
-		return nil, logError("log", err)
+		return nil, signerError("log", err)
 	}
 	return func(ctx context.Context, tx store.Tx) (out store.SignedRoot, err error) {
 		l, err := readLog(ctx, tx)

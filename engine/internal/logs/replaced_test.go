@@ -1,4 +1,4 @@
-package engine_test
+package logs_test
 
 import (
 	"context"
@@ -76,7 +76,7 @@ func TestAReplacedPayloadIsProved(t *testing.T) {
 							{"another digest", c.replaced("task_events", `\"from\":\"sha256:`, `\"from\":\"sha256:0`), "changed"},
 							{"a replacement that is gone", without("task_events", `"event":"updated"`), "missing"},
 						})
-						_, err := c.Service.RestoreArchive(asOperator(t.Context()), c.task.ID)
+						_, err := c.Service.RestoreArchive(t.Context(), c.task.ID)
 						c.ok(nil, err)
 						c.sign()
 						c.intact("when it was restored")
@@ -122,7 +122,7 @@ func TestAReplacedPayloadThatAnOlderProgramLogged(t *testing.T) {
 		if !got.Intact {
 			t.Errorf("the archive: %+v", got)
 		}
-		_, err = c.Service.RestoreArchive(asOperator(t.Context()), task.ID)
+		_, err = c.Service.RestoreArchive(t.Context(), task.ID)
 		c.ok(nil, err)
 		if v := c.verifyAll(); !v.Intact {
 			t.Errorf("the log: %+v", v)

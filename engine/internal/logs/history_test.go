@@ -1,4 +1,4 @@
-package engine_test
+package logs_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/engine/internal/logs"
 	"github.com/pawl-work/pawl/pawltest"
 )
 
@@ -79,7 +80,7 @@ func zeros(which pawltest.Database) string {
 // A signer whose log is no continuation of what it has signed tries again after growing pauses.
 func TestASignerThatIsRefusedBacksOff(t *testing.T) {
 	t.Parallel()
-	pauses := engine.SignPauses(12)
+	pauses := logs.SignPauses(12)
 	if pauses[0] != time.Second || pauses[1] != 2*time.Second || pauses[11] != time.Minute {
 		t.Errorf("the pauses are %v", pauses)
 	}
