@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/engine/internal/logs"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 )
@@ -115,14 +116,14 @@ func TestATaskThatIsBeingDeletedIsAsItWasLogged(t *testing.T) {
 func TestPagesArePackedUnderAWalk(t *testing.T) {
 	t.Parallel()
 	eachSigned(t, func(t *testing.T, c *logged) {
-		logs := func(n int) {
+		add := func(n int) {
 			for range n {
 				c.Create(pawl.NewTask{Type: "a"})
 				c.ok(nil, c.Engine.Log(t.Context()))
 			}
 		}
-		logs(2*store.LoosePages + store.LoosePages - 1) // two pages that are packed, and as many others as there can be
-		var w store.LogWalk
+		add(2*store.LoosePages + store.LoosePages - 1) // two pages that are packed, and as many others as there can be
+		var w logs.Walk
 		w.Begin(1)
 		var faults []engine.LogFault
 		step := func() (done bool) {
@@ -137,7 +138,7 @@ func TestPagesArePackedUnderAWalk(t *testing.T) {
 		if step() {
 			t.Fatal("one step reads all pages")
 		}
-		logs(2)
+		add(2)
 		for !step() {
 		}
 		if len(faults) > 0 || w.Events != 3*store.LoosePages+1 {

@@ -9,6 +9,9 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
+// Walk compares the log with the rows page by page.
+type Walk = walk
+
 // Methods of a Log are those of an Engine, also in tests.
 
 // SignPauses returns the pauses of a signer whose next n signatures are refused.

@@ -31,3 +31,10 @@ SELECT sink, detail, updated_at
 FROM pawl.relay_cursors
 WHERE sink >= 'witness.' AND sink < 'witness/'
 ORDER BY sink
+
+-- name: numbers of removals
+SELECT id
+FROM pawl.log_removals
+WHERE id > $1 AND leaf >= $2
+ORDER BY id
+LIMIT $3

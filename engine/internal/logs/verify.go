@@ -126,10 +126,8 @@ func (g *Log) VerifyTask(ctx context.Context, taskID string, trust *translog.Tru
 			return v, err
 		}
 		root, c, faults := l.root(known)
-		t, err := store.VerifyEvents(ctx, tx, root, taskID)
-		v.Events, v.Logged, v.Signed, v.Checkpoint = t.Events, t.Logged, t.Signed, c
-		v.Unproved = t.Unproved
-		v.Faults = append(append(v.Faults, faults...), t.Faults...)
+		v.Checkpoint, v.Faults = c, append(v.Faults, faults...)
+		err = v.compare(ctx, tx, l.tree, root)
 		if v.Deleted != nil && v.Deleted.At.IsZero() {
 			gone := store.LogFault{Kind: store.FaultMissing, EventID: v.Deleted.EventID, Found: "the event of the deletion is not there"}
 			v.Faults = append(v.Faults, gone)
@@ -148,7 +146,7 @@ func (g *Log) VerifyLog(ctx context.Context, limit int, trust *translog.Trust) (
 	if err != nil {
 		return v, err
 	}
-	var w store.LogWalk
+	var w walk
 	ctx = kernel.ForAll(store.WithLimit(ctx, kernel.CheckLimit))
 	err = g.k.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		l, err := readLog(ctx, tx)

@@ -1,10 +1,12 @@
-package store
+package logs
 
 import (
 	"cmp"
 	"iter"
 	"maps"
 	"slices"
+
+	"github.com/pawl-work/pawl/store"
 )
 
 // numberSet is a set of numbers. The zero value is empty. A change costs the spans near it, not
@@ -20,11 +22,11 @@ const (
 )
 
 // each passes the part of a span that is in each part of the set to fn.
-func (numberSet) each(x Span, fn func(part int64, x Span)) {
+func (numberSet) each(x store.Span, fn func(part int64, x store.Span)) {
 	for low := x.Low; low <= x.High; {
 		part := low >> partBits
 		high := min(x.High, (part+1)*partSize-1)
-		fn(part, Span{low, high})
+		fn(part, store.Span{Low: low, High: high})
 		low = high + 1
 	}
 }
@@ -39,11 +41,11 @@ func (s numberSet) size() (n int64) {
 	return n
 }
 
-func (s *numberSet) add(x Span) {
+func (s *numberSet) add(x store.Span) {
 	if s.parts == nil {
 		s.parts = map[int64]spans{}
 	}
-	s.each(x, func(part int64, x Span) {
+	s.each(x, func(part int64, x store.Span) {
 		p := s.parts[part]
 		p.add(x)
 		s.parts[part] = p
@@ -51,8 +53,8 @@ func (s *numberSet) add(x Span) {
 }
 
 // remove removes the numbers of a span and returns those that were in the set.
-func (s *numberSet) remove(x Span) (out []Span) {
-	s.each(x, func(part int64, x Span) {
+func (s *numberSet) remove(x store.Span) (out []store.Span) {
+	s.each(x, func(part int64, x store.Span) {
 		p, there := s.parts[part]
 		if !there {
 			return
@@ -66,8 +68,8 @@ func (s *numberSet) remove(x Span) (out []Span) {
 }
 
 // all passes the spans of the set, in order. A span may go on in the next one.
-func (s numberSet) all() iter.Seq[Span] {
-	return func(yield func(Span) bool) {
+func (s numberSet) all() iter.Seq[store.Span] {
+	return func(yield func(store.Span) bool) {
 		for _, part := range slices.Sorted(maps.Keys(s.parts)) {
 			for _, x := range s.parts[part] {
 				if !yield(x) {
@@ -92,11 +94,11 @@ func (s numberSet) first(limit int) (out []int64) {
 }
 
 // spans are a set of numbers: sorted spans that do not touch each other.
-type spans []Span
+type spans []store.Span
 
 // from returns the index of the first span that ends at n or above.
 func (s spans) from(n int64) int {
-	i, _ := slices.BinarySearchFunc(s, n, func(x Span, n int64) int { return cmp.Compare(x.High, n) })
+	i, _ := slices.BinarySearchFunc(s, n, func(x store.Span, n int64) int { return cmp.Compare(x.High, n) })
 	return i
 }
 
@@ -113,7 +115,7 @@ func (s spans) size() (n int64) {
 	return n
 }
 
-func (s *spans) add(x Span) {
+func (s *spans) add(x store.Span) {
 	i := s.from(x.Low - 1)
 	j := i
 	for ; j < len(*s) && (*s)[j].Low <= x.High+1; j++ {
@@ -123,28 +125,20 @@ func (s *spans) add(x Span) {
 }
 
 // remove removes the numbers of a span and returns those that were in the set.
-func (s *spans) remove(x Span) (out spans) {
+func (s *spans) remove(x store.Span) (out spans) {
 	i := s.from(x.Low)
 	j := i
-	var kept []Span
+	var kept []store.Span
 	for ; j < len(*s) && (*s)[j].Low <= x.High; j++ {
 		was := (*s)[j]
-		out = append(out, Span{max(was.Low, x.Low), min(was.High, x.High)})
+		out = append(out, store.Span{Low: max(was.Low, x.Low), High: min(was.High, x.High)})
 		if was.Low < x.Low {
-			kept = append(kept, Span{was.Low, x.Low - 1})
+			kept = append(kept, store.Span{Low: was.Low, High: x.Low - 1})
 		}
 		if was.High > x.High {
-			kept = append(kept, Span{x.High + 1, was.High})
+			kept = append(kept, store.Span{Low: x.High + 1, High: was.High})
 		}
 	}
 	*s = slices.Replace(*s, i, j, kept...)
-	return out
-}
-
-// runsOf returns the runs of consecutive numbers in a list.
-func runsOf(ids []int64) (out spans) {
-	for _, id := range ids {
-		out.add(Span{id, id})
-	}
 	return out
 }

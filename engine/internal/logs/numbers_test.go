@@ -1,10 +1,12 @@
-package store
+package logs
 
 import (
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/pawl-work/pawl/store"
 )
 
 // A set of numbers has the numbers that were added and not removed.
@@ -16,7 +18,7 @@ func TestNumberSet(t *testing.T) {
 		top := []int64{20, 3 * partSize, 10 * partSize}[rand.IntN(3)]
 		for range 100 {
 			low := rand.Int64N(top)
-			x := Span{low, low + rand.Int64N(top/4+1)}
+			x := store.Span{Low: low, High: low + rand.Int64N(top/4+1)}
 			add := rand.IntN(2) == 0
 			var want, got []int64
 			for n := x.Low; n <= x.High; n++ {
@@ -61,10 +63,10 @@ func TestNumberSetOfSeparateNumbers(t *testing.T) {
 	var s numberSet
 	began := time.Now()
 	for n := range int64(many) {
-		s.add(Span{2 * n, 2 * n})
+		s.add(store.Span{Low: 2 * n, High: 2 * n})
 	}
 	for n := range int64(many) {
-		if out := s.remove(Span{2 * n, 2*n + 1}); len(out) != 1 {
+		if out := s.remove(store.Span{Low: 2 * n, High: 2*n + 1}); len(out) != 1 {
 			t.Fatal(n, out)
 		}
 	}
