@@ -209,7 +209,8 @@ func (w *walk) place(id, at int64) []store.LogFault {
 
 // record compares a record of removed events, or of restored ones, with its leaf. Only a
 // record that is what the leaf says counts.
-func (w *walk) record(ctx context.Context, tx store.Tx, tree *store.Tree, at, id int64, rows map[int64]store.Compared) ([]store.LogFault, error) {
+func (w *walk) record(ctx context.Context, tx store.Tx, tree *store.Tree, at, id int64,
+	rows map[int64]store.Compared) ([]store.LogFault, error) {
 	r, found, err := tree.Removal(id)
 	if err != nil {
 		return nil, err
