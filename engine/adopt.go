@@ -4,15 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
-	"strings"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/identity"
+	"github.com/pawl-work/pawl/engine/internal/logs"
 	"github.com/pawl-work/pawl/engine/internal/relays"
 	"github.com/pawl-work/pawl/engine/internal/schedules"
 	"github.com/pawl-work/pawl/store"
-	"github.com/pawl-work/pawl/translog"
 )
 
 // Adoption is what Adopt has done.
@@ -111,7 +109,7 @@ func (e *Engine) adopt(ctx context.Context, tx store.Tx, asCopy bool) (epoch, fr
 	if epoch, err = store.RaiseEpoch(ctx, tx, position); err != nil {
 		return 0, 0, err
 	}
-	if err := beginLog(ctx, tx, leaves); err != nil {
+	if err := logs.Begin(ctx, tx, leaves); err != nil {
 		return 0, 0, err
 	}
 	if err := disableRelays(ctx, tx, asCopy); err != nil {
@@ -126,38 +124,6 @@ func (e *Engine) adopt(ctx context.Context, tx store.Tx, asCopy bool) (epoch, fr
 		return 0, 0, err
 	}
 	return epoch, fromNow, e.k.Guard.Adopt(ctx, tx, asCopy)
-}
-
-// beginLog begins a new history of the log, which has leaves in common with the one before.
-func beginLog(ctx context.Context, tx store.Tx, leaves int64) error {
-	l, err := readLog(ctx, tx)
-	if err != nil {
-		return err
-	}
-	last := l.last()
-	next := logEpoch{Epoch: last.Epoch + 1, Size: leaves, Lost: leaves}
-	next.Origin = fmt.Sprintf("%s/%d", strings.TrimSuffix(last.Origin, fmt.Sprintf("/%d", last.Epoch)), next.Epoch)
-	if len(l.signed) > 0 {
-		next.Checkpoint = l.signed[0].Note
-	}
-	if next.CreatedAt, err = tx.Now(ctx); err != nil {
-		return err
-	}
-	return putEpoch(ctx, tx, next)
-}
-
-// rotateFrom replaces the signing key of one history of the log by one of another.
-func (e *Engine) rotateFrom(ctx context.Context, before, origin string) error {
-	path := e.opts.TransparencyLog.Key
-	release, err := e.lockKey(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	if _, err := translog.OpenKey(path, before, false); err != nil { // it is of another log, or was replaced already
-		return nil
-	}
-	return logError("rotate", translog.Rotate(path, origin))
 }
 
 // disableRelays disables all relays: what the original has sent since is not known here.

@@ -68,9 +68,6 @@ var plainColumns = map[string]string{
 	"workers":            "namespace worker_id name version types",
 	"signals":            "namespace name key waking",
 	"sweeps":             "server detail",
-	"log_epochs":         "origin checkpoint",
-	"log_checkpoints":    "signer note",
-	"log_removals":       "counts",
 	"archives":           "namespace path sha256",
 	"segments":           "namespace path sha256", // of tasks without references to blobs
 	"tombstones":         "namespace",

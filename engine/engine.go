@@ -148,7 +148,6 @@ type core struct {
 	watcher       *stream.Watcher
 	waits         *taskwait.Waits
 	schemas       schema.Cache
-	cosigners     cosigners
 	types         typeCache
 	named         namedTypes
 	sweeper       *sweep.Sweeper
@@ -192,7 +191,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	}
 	o.TransparencyLog = o.TransparencyLog.withKey(url)
 	archives, err := o.retention(url)
-	witnesses, unusable := newCosigners(o.TransparencyLog)
+	witnesses, unusable := o.TransparencyLog.witnesses()
 	if err := cmp.Or(err, unusable); err != nil {
 		return nil, err
 	}
@@ -200,7 +199,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{core: &core{opts: o, log: o.Log, cosigners: witnesses, leaveTo: leaveTo, childrenLeft: make(chan struct{}, 1),
+	e := &Engine{core: &core{opts: o, log: o.Log, leaveTo: leaveTo, childrenLeft: make(chan struct{}, 1),
 		logLags: make(chan struct{}, 1), asked: make(chan struct{}, 1)}}
 	e.root = e
 	e.open, e.shut = context.WithCancel(context.Background())
@@ -209,7 +208,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 		e.queues.Forget()
 		e.hub.Wake(watch.Work(pawl.CallerOf(ctx).Namespace))
 	}
-	e.db, e.rooms = e.k.DB, newRooms(e.k)
+	e.db, e.rooms = e.k.DB, newRooms(e.k, o.TransparencyLog, witnesses)
 	e.wire()
 	e.openHub()
 	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Hub: e.hub, Counted: e.counted, Entered: e.forgetLost, Lags: e.logLags,
@@ -292,7 +291,7 @@ func (e *Engine) start(ctx context.Context, archives string) error {
 	e.sweeper = &sweep.Sweeper{DB: e.db, Options: *e.opts.Sweep, NewID: e.k.IDs.Next, Server: host, Log: e.log,
 		Given: e.opts.SweepSet, GivenAll: e.opts.SweepSet == nil, GivenOnce: e.opts.SweepOnce, GivenDir: archives,
 		OnReady: e.itemsQueued, OnChildren: e.childrenCounted, OnPass: e.swept, OnGates: func() { e.limits.forgetGates() },
-		Objects: e.objectsOf, Signed: e.newestSigned, Scratch: e.scratch,
+		Objects: e.objectsOf, Signed: e.k.Signed, Scratch: e.scratch,
 		Steps: ofRooms(func(r kernel.Room) []store.Step { return r.Steps })}
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)

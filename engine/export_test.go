@@ -172,19 +172,6 @@ func (e *Engine) FoundNothing(types ...string) bool {
 // TryAgain makes the claims that wait try again.
 func (e *Engine) TryAgain() { e.hub.Wake(watch.Work(pawl.DefaultNamespace)) }
 
-// SignPauses returns the pauses of a signer whose next n signatures are refused.
-func SignPauses(n int) (out []time.Duration) {
-	var pause time.Duration
-	for range n {
-		pause = signPause(pause, errNoKey)
-		out = append(out, pause)
-	}
-	if signPause(pause, nil) != 0 {
-		panic("a signature that succeeded is followed by a pause")
-	}
-	return out
-}
-
 // AgeTypes makes the last look at the registry one that was long ago.
 func (e *Engine) AgeTypes() {
 	e.types.mu.Lock()
@@ -216,12 +203,6 @@ func (e *Engine) ForgetMoves(ctx context.Context) error {
 	return errors.Join(err, e.k.Base.LookForMoves(ctx))
 }
 
-// SignAfter signs the log as a signer does that has signed size leaves, and returns how many it has signed then.
-func (e *Engine) SignAfter(ctx context.Context, size int64) (int64, error) {
-	_, size, err := e.signLog(ctx, size)
-	return size, err
-}
-
 // ForgetLimits has this process read the limits of queues again, as after some seconds.
 func (e *Engine) ForgetLimits() {
 	e.limits.mu.Lock()
@@ -237,22 +218,3 @@ func Declared() []kernel.Room { return declared() }
 
 // Rules are the rules of the doctor.
 func Rules() []store.RuleSearch { return doctorRules() }
-
-// Cosign has the witnesses asked for the checkpoint that was signed last, as Run does.
-func (e *Engine) Cosign(ctx context.Context) {
-	c := &e.cosigners
-	select {
-	case c.now = <-c.next:
-	default:
-	}
-	for _, w := range c.list {
-		w.next = time.Time{}
-	}
-	e.cosign(ctx, c.due(time.Time{}))
-}
-
-// BeginLog begins a new history of the log with a new key, as after an adoption.
-func (e *Engine) BeginLog(ctx context.Context, leaves int64) error {
-	err := e.db.Do(forAll(ctx), func(ctx context.Context, tx store.Tx) error { return beginLog(ctx, tx, leaves) })
-	return errors.Join(err, e.keyOfLog(ctx))
-}

@@ -64,9 +64,12 @@ func (e *Engine) Gauges(ctx context.Context) ([]pawl.Gauge, error) {
 	}
 	out = append(out, pawl.Gauge{Name: "pawl_quarantined", Help: "1 while nothing acts: the database is a copy or was moved.", Value: still})
 	more, err := relays.Gauges(ctx, e.relayed, at)
-	if out = append(out, more...); err == nil {
-		more, err = e.witnessGauges(ctx)
-		out = append(out, more...)
+	out = append(out, more...)
+	for _, of := range e.k.Gauges {
+		if err == nil {
+			more, err = of(ctx)
+			out = append(out, more...)
+		}
 	}
 	return out, err
 }

@@ -5,9 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
 )
 
@@ -31,6 +33,11 @@ func times(short, long int) int {
 		return long
 	}
 	return short
+}
+
+// withKey are the options of an engine that signs with a key of the test's.
+func withKey(t *testing.T) engine.Options {
+	return engine.Options{TransparencyLog: engine.LogOptions{Key: filepath.Join(t.TempDir(), "key")}}
 }
 
 func first[T any](rs []pawl.Result[T], err error) (T, error) { return pawltest.First(rs, err) }

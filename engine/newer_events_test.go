@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -37,7 +38,8 @@ func TestAFilterFindsTheEventsOfANewerProgram(t *testing.T) {
 				}
 			}
 			t.Cleanup(func() {
-				if err := forgetAll(p); err != nil {
+				_, err := p.Service.DeleteTasks(context.Background(), []pawl.TaskCall{{TaskID: task.ID, Force: true}})
+				if err != nil {
 					t.Error(err)
 				}
 			})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/identity"
-	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/engine/internal/logs"
 	"github.com/pawl-work/pawl/store/postgres"
 	"github.com/pawl-work/pawl/store/sqlite"
 )
@@ -78,29 +78,9 @@ func (e *Engine) adopted(ctx context.Context) error {
 	if err := e.readSecret(ctx); err != nil {
 		return err
 	}
-	if err := e.keyOfLog(ctx); err != nil {
+	if err := logs.Rekey(ctx, e.logged); err != nil {
 		e.logError(ctx, "the signing key of the adopted log could not be made; `pawl log rotate` makes it", err)
 	}
 	_, err := e.feed.Head(ctx)
 	return err
-}
-
-// keyOfLog replaces the signing key of this process if it is of the history before the last.
-func (e *Engine) keyOfLog(ctx context.Context) error {
-	path := e.opts.TransparencyLog.Key
-	if path == "" {
-		return nil
-	}
-	if _, err := os.Stat(path); err != nil {
-		return nil // it is made when the log is signed
-	}
-	var l logState
-	err := e.db.View(forAll(ctx), func(ctx context.Context, tx store.Tx) (err error) {
-		l, err = readLog(ctx, tx)
-		return err
-	})
-	if err != nil || len(l.epochs) < 2 {
-		return err
-	}
-	return e.rotateFrom(ctx, l.epochs[len(l.epochs)-2].Origin, l.last().Origin)
 }

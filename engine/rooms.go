@@ -8,10 +8,12 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/budgets"
 	"github.com/pawl-work/pawl/engine/internal/bulk"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
+	"github.com/pawl-work/pawl/engine/internal/logs"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/relays"
 	"github.com/pawl-work/pawl/engine/internal/schedules"
 	"github.com/pawl-work/pawl/store"
+	"github.com/pawl-work/pawl/translog"
 )
 
 // rooms are the features that have a package of their own. Their methods are those of an Engine.
@@ -21,6 +23,7 @@ type rooms struct {
 	*timetables
 	*bulks
 	*relayed
+	*logged
 }
 
 // The names of the fields.
@@ -30,20 +33,23 @@ type (
 	timetables = schedules.Schedules
 	bulks      = bulk.Bulk
 	relayed    = relays.Relays
+	logged     = logs.Log
 )
 
-func newRooms(k *kernel.Kernel) rooms {
-	return rooms{apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k)}
+func newRooms(k *kernel.Kernel, o LogOptions, witnesses []*translog.Witness) rooms {
+	return rooms{apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k), logs.New(k, o.Key, o.Send, witnesses)}
 }
 
 // over returns the rooms over another Kernel.
 func (r rooms) over(k *kernel.Kernel) rooms {
-	return rooms{apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k)}
+	return rooms{apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k),
+		logs.Over(r.logged, k)}
 }
 
 // declared are the declarations of the rooms.
 func declared() []kernel.Room {
-	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared(), relays.Declared()}
+	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared(), relays.Declared(),
+		logs.Declared()}
 }
 
 // ofRooms joins what each room declares of one kind.

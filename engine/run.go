@@ -25,7 +25,6 @@ const (
 	peekLimit = 10 * time.Second // of the statement that asks what falls due
 	often     = 5 * time.Second  // between two looks at what other processes may have left
 	seldom    = 30 * time.Second // between two looks at what peek finds, too
-	signAgain = 10 * time.Second // between two looks for what is to be signed, if nothing tells of it
 )
 
 // Run does the time-driven work until ctx ends or the engine is closed. It sweeps leases
@@ -103,10 +102,10 @@ func (e *Engine) beginLoops(ctx context.Context, passes *sync.WaitGroup) {
 	passes.Go(func() { e.feed.Run(ctx) })
 	e.k.Guard.Wait(ctx)
 	passes.Go(func() { e.k.Guard.Answer(ctx, e.asked) })
-	passes.Go(func() { e.cosignLoop(ctx) })
-	passes.Go(func() { e.signLoop(ctx) })
+	for _, loop := range e.k.Loops {
+		passes.Go(func() { loop(ctx) })
+	}
 	passes.Go(func() { schedules.Loop(store.WithLimit(ctx, passLimit), e.timetables) })
-	passes.Go(func() { bulk.Loop(ctx, e.bulks) })
 	passes.Go(func() { e.advanceLoop(ctx) })
 	passes.Go(func() { e.watchChildren(store.WithLimit(ctx, passLimit)) })
 	passes.Go(func() { e.sweeper.Keep(store.WithLimit(ctx, passLimit)) }) // separate: retention may take longer than an expired lease may wait

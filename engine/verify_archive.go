@@ -61,9 +61,9 @@ func verifySegment(file string, keys []string) (ArchiveVerification, error) {
 // is several keys.
 func VerifyArchive(file string, keys []string) (ArchiveVerification, error) {
 	v := ArchiveVerification{Faults: []LogFault{}}
-	keys, err := verifiers(keys)
+	keys, err := translog.Verifiers(keys)
 	if err != nil {
-		return v, err
+		return v, &pawl.Error{Code: pawl.CodeInvalid, Op: "verify", Message: err.Error(), Err: err}
 	}
 	segment := false
 	err = sweep.ReadArchive(file, func(line []byte) error {

@@ -88,7 +88,7 @@ func logsOf(ctx context.Context, tx Tx, events map[string][]int64) (map[string]*
 		all = append(all, ids...)
 	}
 	slices.Sort(all)
-	places, err := LeafIndexes(ctx, tx, all)
+	places, err := leafIndexes(ctx, tx, all)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,9 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
+// faultsListed bounds the faults of one kind that a check of an archive lists.
+const faultsListed = 1000
+
 // ArchiveReader reads the events of an archive, without a database, and compares them with the
 // proofs that the archive has. Nothing of an archive but its checkpoint is signed, so a row that
 // the writer of archives does not write is a fault.

@@ -30,7 +30,7 @@ func ProveEffect(ctx context.Context, tx Tx, root LogRoot, f *EffectRow) (out []
 	if err != nil {
 		return nil, false, err
 	}
-	places, err := LeafIndexes(ctx, tx, ids)
+	places, err := leafIndexes(ctx, tx, ids)
 	if err != nil {
 		return nil, false, err
 	}

@@ -97,14 +97,14 @@ func (s *FeedState) extend(ctx context.Context, tx Tx, now int64, ids []int64, l
 }
 
 func putPage(ctx context.Context, tx Tx, now int64, p FeedPage) error {
-	low, high := bounds(p.IDs)
+	low, high := p.Bounds()
 	_, err := tx.Exec(ctx, feedSQL["put page"], p.First, Pack(p.IDs), len(p.IDs), low, high, now)
 	return err
 }
 
-// bounds returns the lowest and the highest number of an event; 0 without any.
-func bounds(ids []int64) (low, high int64) {
-	for _, id := range ids {
+// Bounds returns the lowest and the highest number of an event; 0 without any.
+func (p FeedPage) Bounds() (low, high int64) {
+	for _, id := range p.IDs {
 		if id > 0 && (low == 0 || id < low) {
 			low = id
 		}
@@ -195,7 +195,7 @@ func PruneFeed(ctx context.Context, tx Tx, behind, before int64, limit int) (las
 	rows.Close()
 	for _, p := range pages {
 		var one int
-		low, high := bounds(p.IDs)
+		low, high := p.Bounds()
 		used, err := Row(ctx, tx, []any{&one}, feedSQL["any number"], low, high)
 		if err != nil {
 			return behind, err
@@ -216,9 +216,9 @@ func PruneFeed(ctx context.Context, tx Tx, behind, before int64, limit int) (las
 	return last, nil
 }
 
-// LeafIndexes returns the leaves of events, by number. Events that have no position yet are
+// leafIndexes returns the leaves of events, by number. Events that have no position yet are
 // left out.
-func LeafIndexes(ctx context.Context, tx Tx, ids []int64) (map[int64]int64, error) {
+func leafIndexes(ctx context.Context, tx Tx, ids []int64) (map[int64]int64, error) {
 	out := make(map[int64]int64, len(ids))
 	wanted := make(map[int64]bool, len(ids))
 	for _, id := range ids {

@@ -208,12 +208,12 @@ func leafID(b []byte, id int64) []byte {
 	return b
 }
 
-// Leaves hashes events, by number. Events that do not exist are left out.
-func Leaves(ctx context.Context, tx Tx, ids []int64) (map[int64]tlog.Hash, error) {
+// leaves hashes events, by number. Events that do not exist are left out.
+func leaves(ctx context.Context, tx Tx, ids []int64) (map[int64]tlog.Hash, error) {
 	return leavesWith(ctx, tx, ids, leafDigests)
 }
 
-// bareLeaves is Leaves without the digests of inputs and results. The leaf of an event whose
+// bareLeaves is leaves without the digests of inputs and results. The leaf of an event whose
 // value was gone when it was logged, and that had no stored digest, has none.
 func bareLeaves(ctx context.Context, tx Tx, ids []int64) (map[int64]tlog.Hash, error) {
 	return leavesWith(ctx, tx, ids, func(context.Context, Tx, Span) (digests, error) { return nil, nil })

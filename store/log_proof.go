@@ -40,7 +40,7 @@ func ProveEvents(ctx context.Context, tx Tx, root LogRoot, taskID string, page p
 		ids = ids[:page.Limit]
 		next = eventID(ids[page.Limit-1])
 	}
-	places, err := LeafIndexes(ctx, tx, ids)
+	places, err := leafIndexes(ctx, tx, ids)
 	if err != nil {
 		return nil, "", err
 	}

@@ -60,10 +60,10 @@ func TakeRemovals(ctx context.Context, tx Tx, s *FeedState) ([]int64, error) {
 	}
 	var ids []int64
 	for i, r := range waiting {
-		if r.restored != waiting[0].restored {
+		if r.Restored != waiting[0].Restored {
 			break
 		}
-		ids = append(ids, r.ids...)
+		ids = append(ids, r.IDs...)
 		if r.counts == nil {
 			s.Counting = nil
 		} else if err := r.counts.add(ctx, tx, -1); err != nil {
@@ -81,50 +81,80 @@ func TakeRemovals(ctx context.Context, tx Tx, s *FeedState) ([]int64, error) {
 	return []int64{-waiting[0].id}, err
 }
 
-// removalRow is a record of events that were removed, or restored.
-type removalRow struct {
+// Removal is a record of events that were removed, or restored.
+type Removal struct {
 	id       int64
-	ids      []int64
-	restored bool
-	leaf     *int64 // nil = not in the log yet
+	IDs      []int64
+	Restored bool
+	Leaf     *int64 // nil = not in the log yet
 	created  int64
 	counts   totals // what it takes away from the totals, until it has its leaf; nil = not known
 }
 
-func (r *removalRow) scan(rows Rows) error {
+func (r *Removal) scan(rows Rows) error {
 	var packed []byte
 	var restored int
 	var counts Text
-	err := rows.Scan(&r.id, &packed, &restored, &r.leaf, &r.created, &counts)
-	r.ids, r.restored = Unpack(packed), restored == 1
+	err := rows.Scan(&r.id, &packed, &restored, &r.Leaf, &r.created, &counts)
+	r.IDs, r.Restored = Unpack(packed), restored == 1
 	if err == nil {
 		r.counts, err = totalsIn(counts)
 	}
 	return err
 }
 
-// hash returns the leaf of a record.
-func (r *removalRow) hash() tlog.Hash {
+// Hash returns the leaf of a record.
+func (r *Removal) Hash() tlog.Hash {
 	kind := leafRemoval
-	if r.restored {
+	if r.Restored {
 		kind = leafRestored
 	}
 	b := leafField([]byte{leafVersion}, kind)
-	return tlog.RecordHash(leafNumber(leafField(b, spansText(r.ids)), r.created))
+	return tlog.RecordHash(leafNumber(leafField(b, spansText(r.IDs)), r.created))
 }
 
-func removals(ctx context.Context, tx Tx, query string, args ...any) ([]removalRow, error) {
-	return All(ctx, tx, treeSQL[query], args, func(rows Rows, r *removalRow) error {
+func removals(ctx context.Context, tx Tx, query string, args ...any) ([]Removal, error) {
+	return All(ctx, tx, treeSQL[query], args, func(rows Rows, r *Removal) error {
 		return r.scan(rows)
 	})
 }
 
-func readRemoval(ctx context.Context, tx Tx, id int64) (r removalRow, found bool, err error) {
+// eachWaiting passes the records that are not in the log yet to fn, in order.
+func eachWaiting(ctx context.Context, tx Tx, fn func(r Removal) error) error {
+	for after := int64(0); ; {
+		some, err := removals(ctx, tx, "removals to log", after, removalsAtOnce)
+		for _, r := range some {
+			if after = r.id; err == nil {
+				err = fn(r)
+			}
+		}
+		if err != nil || len(some) < removalsAtOnce {
+			return err
+		}
+	}
+}
+
+func readRemoval(ctx context.Context, tx Tx, id int64) (r Removal, found bool, err error) {
 	some, err := removals(ctx, tx, "removal", id)
 	if err != nil || len(some) == 0 {
 		return r, false, err
 	}
 	return some[0], true, nil
+}
+
+// Runs are the runs of consecutive numbers of a record.
+func (r *Removal) Runs() []Span { return runsOf(r.IDs) }
+
+// runsOf returns the runs of consecutive numbers in a sorted list.
+func runsOf(ids []int64) (out []Span) {
+	for _, id := range ids {
+		if last := len(out) - 1; last >= 0 && id <= out[last].High+1 {
+			out[last].High = id
+		} else {
+			out = append(out, Span{id, id})
+		}
+	}
+	return out
 }
 
 // spansText writes sorted numbers as the canonical form does: evt_3,evt_5-evt_9.
@@ -157,8 +187,8 @@ func LogLags(ctx context.Context, tx Tx, inOrder bool) (bool, error) {
 	return newest > s.Top, err
 }
 
-// expects says whether an event of the given number will get a position.
-func (s *FeedState) expects(id int64) bool {
+// Expects says whether an event of the given number will get a position.
+func (s *FeedState) Expects(id int64) bool {
 	return id > s.Top || slices.ContainsFunc(s.Gaps, func(g Span) bool { return g.Low <= id && id <= g.High })
 }
 
@@ -178,7 +208,7 @@ func hashed(ctx context.Context, tx Tx, ids []int64, counted *Tally) (there []in
 			if err != nil {
 				return nil, nil, err
 			}
-			out[i], found[i] = r.hash(), known
+			out[i], found[i] = r.Hash(), known
 		}
 		if found[i] {
 			ids[n], out[n] = id, out[i]

@@ -31,7 +31,7 @@ func logRestored(ctx context.Context, tx Tx, taskID string, ids []int64, signed 
 	if err != nil {
 		return err
 	}
-	places, err := LeafIndexes(ctx, tx, ids)
+	places, err := leafIndexes(ctx, tx, ids)
 	if err != nil {
 		return err
 	}
@@ -47,8 +47,8 @@ func logRestored(ctx context.Context, tx Tx, taskID string, ids []int64, signed 
 	if err != nil {
 		return err
 	}
-	ids = slices.DeleteFunc(ids, s.expects)
-	if places, err = LeafIndexes(ctx, tx, ids); err != nil {
+	ids = slices.DeleteFunc(ids, s.Expects)
+	if places, err = leafIndexes(ctx, tx, ids); err != nil {
 		return err
 	}
 	var placed, passed []int64
@@ -99,7 +99,7 @@ func provedByArchive(ctx context.Context, tx Tx, signed SignedRoot, archive *Arc
 	if !known {
 		return nil, nil
 	}
-	leaves, err := Leaves(ctx, tx, archive.Events)
+	leaves, err := leaves(ctx, tx, archive.Events)
 	if err != nil {
 		return nil, err
 	}
@@ -126,17 +126,17 @@ func asLogged(ctx context.Context, tx Tx, taskID string, root LogRoot, ids []int
 	if err != nil {
 		return err
 	}
-	leaves, err := Leaves(ctx, tx, ids)
+	leaves, err := leaves(ctx, tx, ids)
 	if err != nil {
 		return err
 	}
-	tiles := map[int64]map[int64]compared{}
+	tiles := map[int64]map[int64]Compared{}
 	for id, leaf := range leaves {
 		at := places[id]
 		if tiles[at/tileLeaves] == nil {
-			tiles[at/tileLeaves] = map[int64]compared{}
+			tiles[at/tileLeaves] = map[int64]Compared{}
 		}
-		tiles[at/tileLeaves][at] = compared{id, leaf}
+		tiles[at/tileLeaves][at] = Compared{id, leaf}
 	}
 	for _, n := range slices.Sorted(maps.Keys(tiles)) {
 		differ, sound, err := tree.disproved(root, n, tiles[n])
@@ -153,14 +153,14 @@ func asLogged(ctx context.Context, tx Tx, taskID string, root LogRoot, ids []int
 
 // notLogged names rows that differ from their leaves. sound says that the log is the one that
 // was signed; otherwise some of the leaves may have been changed, and not the rows.
-func notLogged(differ map[int64]compared, sound bool) error {
+func notLogged(differ map[int64]Compared, sound bool) error {
 	at := slices.Sorted(maps.Keys(differ))
 	if sound {
-		return fmt.Errorf("event %s is not what was logged at position %d", eventID(differ[at[0]].id), at[0]+1)
+		return fmt.Errorf("event %s is not what was logged at position %d", eventID(differ[at[0]].ID), at[0]+1)
 	}
 	ids := make([]string, len(at))
 	for i, leaf := range at {
-		ids[i] = eventID(differ[leaf].id)
+		ids[i] = eventID(differ[leaf].ID)
 	}
 	return fmt.Errorf("the log was changed, and one or more of these events are not what was logged: %s", strings.Join(ids, ", "))
 }
@@ -169,37 +169,37 @@ func notLogged(differ map[int64]compared, sound bool) error {
 // that the rows are what was logged: it agrees with their hashes in the place of the leaves.
 // Other leaves of the tile may have been changed too, so the hashes of their rows are tried as
 // well. A leaf without the digest of a value that is there is what was logged, and stays: see
-// Tree.differ. sound says that the root agrees with the leaves.
-func (t *Tree) disproved(root LogRoot, n int64, rows map[int64]compared) (differ map[int64]compared, sound bool, err error) {
+// Tree.Differ. sound says that the root agrees with the leaves.
+func (t *Tree) disproved(root LogRoot, n int64, rows map[int64]Compared) (differ map[int64]Compared, sound bool, err error) {
 	at := slices.Sorted(maps.Keys(rows))
-	if differ, _, err = t.differ(rows); err != nil || len(differ) == 0 {
+	if differ, _, err = t.Differ(rows); err != nil || len(differ) == 0 {
 		return nil, false, err
 	}
-	if sound, err = t.agrees(root, at); err != nil || sound {
+	if sound, err = t.Agrees(root, at); err != nil || sound {
 		return differ, sound, err
 	}
-	if proved, err := t.with(patches(differ)).agrees(root, at); err != nil || proved {
+	if proved, err := t.With(differ).Agrees(root, at); err != nil || proved {
 		return nil, false, err
 	}
 	others, err := t.rowsOfTile(n)
 	if err != nil {
 		return nil, false, err
 	}
-	if others, _, err = t.differ(others); err != nil {
+	if others, _, err = t.Differ(others); err != nil {
 		return nil, false, err
 	}
 	maps.Copy(others, differ)
-	if proved, err := t.with(patches(others)).agrees(root, at); err != nil || proved {
+	if proved, err := t.With(others).Agrees(root, at); err != nil || proved {
 		return nil, false, err
 	}
 	return differ, false, nil
 }
 
 // rowsOfTile returns the rows that a tile has leaves of, by leaf.
-func (t *Tree) rowsOfTile(n int64) (map[int64]compared, error) {
-	out := map[int64]compared{}
+func (t *Tree) rowsOfTile(n int64) (map[int64]Compared, error) {
+	out := map[int64]Compared{}
 	for next, end := n*tileLeaves, min((n+1)*tileLeaves, t.Size); next < end; {
-		pages, err := pagesOf(t.ctx, t.tx, treeSQL["pages of log"], next+1, LoosePages)
+		pages, err := t.Pages(next+1, LoosePages)
 		if err != nil {
 			return nil, err
 		}
@@ -211,13 +211,13 @@ func (t *Tree) rowsOfTile(n int64) (map[int64]compared, error) {
 				p.First, p.IDs = next+1, p.IDs[cut:]
 			}
 			ids := p.IDs[:min(int64(len(p.IDs)), end-next)]
-			leaves, err := Leaves(t.ctx, t.tx, ids)
+			rows, err := t.Rows(ids)
 			if err != nil {
 				return nil, err
 			}
 			for i, id := range ids {
-				if leaf, there := leaves[id]; there {
-					out[next+int64(i)] = compared{id, leaf}
+				if leaf, there := rows[id]; there {
+					out[next+int64(i)] = Compared{id, leaf}
 				}
 			}
 			next += int64(len(ids))

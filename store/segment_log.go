@@ -44,7 +44,7 @@ func ReadSegmentLog(ctx context.Context, tx Tx, signed SignedRoot, taskIDs []str
 		all = append(all, of[id]...)
 	}
 	slices.Sort(all)
-	places, err := LeafIndexes(ctx, tx, all)
+	places, err := leafIndexes(ctx, tx, all)
 	if err != nil {
 		return nil, err
 	}

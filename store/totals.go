@@ -219,13 +219,13 @@ func totalsOf(ctx context.Context, tx Tx, ids []int64, count func(t totals, coun
 	if err != nil {
 		return nil, err
 	}
-	if !s.Counting.Complete() || slices.ContainsFunc(ids, s.expects) { // the feed may be counting them now
+	if !s.Counting.Complete() || slices.ContainsFunc(ids, s.Expects) { // the feed may be counting them now
 		if s, err = LockFeed(ctx, tx); err != nil {
 			return nil, err
 		}
 	}
 	out := totals{}
-	if err := count(out, func(id int64) bool { return !s.expects(id) && s.Counting.counts(id) }); err != nil {
+	if err := count(out, func(id int64) bool { return !s.Expects(id) && s.Counting.counts(id) }); err != nil {
 		return nil, err
 	}
 	_, named, err := out.named(ctx, tx)
@@ -276,21 +276,16 @@ func ReadTotals(ctx context.Context, tx Tx, namespace string) (out totals, known
 	if err := out.read(ctx, tx, 1, "totals", namespace); err != nil {
 		return nil, false, false, err
 	}
-	for after, more := int64(0), true; more; {
-		waiting, err := removals(ctx, tx, "removals to log", after, removalsAtOnce)
-		if err != nil {
-			return nil, false, false, err
+	unknown := false
+	err = eachWaiting(ctx, tx, func(r Removal) error {
+		unknown = unknown || r.counts == nil
+		for k, n := range r.counts {
+			out[k] -= n
 		}
-		for _, r := range waiting {
-			if r.counts == nil {
-				return nil, false, false, nil
-			}
-			for k, n := range r.counts {
-				out[k] -= n
-			}
-			after = r.id
-		}
-		more = len(waiting) == removalsAtOnce
+		return nil
+	})
+	if err != nil || unknown {
+		return nil, false, false, err
 	}
 	if many {
 		now, err := tx.Now(ctx)

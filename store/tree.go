@@ -168,8 +168,8 @@ type Tree struct {
 	ctx  context.Context
 	tx   Tx
 	seen map[tileName][]byte
-	// patched are hashes that replace those of leaves; see with.
-	patched map[int64]tlog.Hash
+	// patched are hashes that replace those of leaves; see With.
+	patched map[int64]Compared
 	failed  error // of ReadTiles
 }
 
@@ -245,16 +245,17 @@ func (t *Tree) tile(x tlog.Tile) (data []byte, err error) {
 	return data[:x.W*tlog.HashSize], nil
 }
 
-// with returns the tree with other hashes of leaves.
-func (t *Tree) with(leaves map[int64]tlog.Hash) *Tree {
-	return &Tree{Size: t.Size, ctx: t.ctx, tx: t.tx, seen: map[tileName][]byte{}, patched: leaves}
+// With returns the tree with the hashes of rows in the place of leaves.
+func (t *Tree) With(rows map[int64]Compared) *Tree {
+	return &Tree{Size: t.Size, ctx: t.ctx, tx: t.tx, seen: map[tileName][]byte{}, patched: rows}
 }
 
-// patch replaces hashes of a tile that with has changed, and the roots of such tiles.
+// patch replaces hashes of a tile that With has changed, and the roots of such tiles.
 func (t *Tree) patch(level int, n int64, data []byte) ([]byte, error) {
 	width := int64(1) << (tileHeight * level) // leaves below a hash of the tile
 	done := map[int64]bool{}
-	for leaf, hash := range t.patched {
+	for leaf, r := range t.patched {
+		hash := r.Leaf
 		i := leaf/width - n*tileLeaves
 		if i < 0 || i >= int64(len(data)/tlog.HashSize) || done[i] {
 			continue
@@ -288,3 +289,25 @@ func (t *Tree) Root(size int64) (tlog.Hash, error) {
 	}
 	return tlog.TreeHash(size, t)
 }
+
+// Rows hashes the rows of events as they are now, by number. Events that do not exist are left out.
+func (t *Tree) Rows(ids []int64) (map[int64]tlog.Hash, error) { return leaves(t.ctx, t.tx, ids) }
+
+// Places returns the leaves of events, by number. Events that have no position yet are left out.
+func (t *Tree) Places(ids []int64) (map[int64]int64, error) { return leafIndexes(t.ctx, t.tx, ids) }
+
+// EventsOf returns the numbers of the events of a task.
+func (t *Tree) EventsOf(taskID string) ([]int64, error) {
+	return Ints(t.ctx, t.tx, treeSQL["numbers of task"], TaskID(taskID))
+}
+
+// Pages reads up to limit pages of the log, from the one that has a position on.
+func (t *Tree) Pages(position int64, limit int) ([]FeedPage, error) {
+	return pagesOf(t.ctx, t.tx, treeSQL["pages of log"], position, limit)
+}
+
+// Removal reads a record of removed events.
+func (t *Tree) Removal(id int64) (Removal, bool, error) { return readRemoval(t.ctx, t.tx, id) }
+
+// EachWaiting passes the records of removed events that are not in the log yet to fn, in order.
+func (t *Tree) EachWaiting(fn func(Removal) error) error { return eachWaiting(t.ctx, t.tx, fn) }

@@ -72,13 +72,6 @@ SELECT id, ids, restored, leaf, created_at, counts
 FROM pawl.log_removals
 WHERE id = $1
 
--- name: numbers of removals
-SELECT id
-FROM pawl.log_removals
-WHERE id > $1 AND leaf >= $2
-ORDER BY id
-LIMIT $3
-
 -- name: keep page
 INSERT INTO pawl.log_pages (page, ids, count, created_at, low, high)
 SELECT page, ids, count, created_at, low, high

@@ -42,7 +42,7 @@ type Sweeper struct {
 	Objects func(place string) (objects.Store, error)
 	// Signed returns how a transaction that begins after the call reads the newest checkpoint of
 	// the transparency log that a known key has signed; nil = none has signed any.
-	Signed func() (ReadSigned, error)
+	Signed func() (readSigned, error)
 	// Scratch opens a database without tasks in a directory: Peek reads large archives there. nil = it reads all in DB.
 	Scratch func(ctx context.Context, dir string) (store.DB, error)
 	// Steps are further parts of each whole pass.
@@ -79,11 +79,11 @@ type Sweeper struct {
 	frames         sync.Pool // of *zstd.Encoder, for frames of segments
 }
 
-// ReadSigned reads the newest signed checkpoint. Without one it is the zero value.
-type ReadSigned func(ctx context.Context, tx store.Tx) (store.SignedRoot, error)
+// readSigned reads the newest signed checkpoint. Without one it is the zero value.
+type readSigned = func(ctx context.Context, tx store.Tx) (store.SignedRoot, error)
 
 // signed is Signed, or reads none.
-func (s *Sweeper) signed() (ReadSigned, error) {
+func (s *Sweeper) signed() (readSigned, error) {
 	if s.Signed == nil {
 		return func(context.Context, store.Tx) (r store.SignedRoot, err error) { return r, nil }, nil
 	}

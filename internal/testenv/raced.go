@@ -21,7 +21,7 @@ var raced = []struct {
 		"./engine/internal/relays", "./engine/internal/schedules", "./engine/internal/stream", "./internal/watch", "./feed", "./relay",
 		"./worker"},
 		skip: "./^(postgres|client_sqlite)$"},
-	{packages: []string{"./engine", "./server", "./store/postgres", "./store/sqlite"}, onBoth: []string{
+	{packages: []string{"./engine", "./engine/internal/logs", "./server", "./store/postgres", "./store/sqlite"}, onBoth: []string{
 		"TestConcurrentWalk", "TestNoEndOfATaskIsMissed", "TestAnotherProcessEndsATask", "TestWorkWithoutAWordIsFoundByAllWhoWait",
 		"TestCommittedWakesClaims", "TestServersMeetNewNamesAtOnce", "TestManyWriteOneLog",
 	}, tests: []string{

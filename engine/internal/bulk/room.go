@@ -7,11 +7,15 @@ import "github.com/pawl-work/pawl/engine/internal/kernel"
 // Bulk are the bulk calls of a database. Its methods are those of pawl.Service.
 type Bulk struct {
 	k    *kernel.Kernel
-	made chan struct{} // tells Loop that there is a new bulk call
+	made chan struct{} // tells loop that there is a new bulk call
 }
 
 // New returns the bulk calls of a database.
-func New(k *kernel.Kernel) *Bulk { return &Bulk{k, make(chan struct{}, 1)} }
+func New(k *kernel.Kernel) *Bulk {
+	b := &Bulk{k, make(chan struct{}, 1)}
+	k.Loops = append(k.Loops, b.loop)
+	return b
+}
 
 // Over returns the bulk calls over another Kernel of the database.
 func Over(b *Bulk, k *kernel.Kernel) *Bulk { return &Bulk{k, b.made} }

@@ -34,9 +34,9 @@ const (
 	bulkWriters = 4                     // calls at the same time, where transactions write concurrently
 )
 
-// Loop carries out bulk calls until ctx ends: at once those of this process, and within
+// loop carries out bulk calls until ctx ends: at once those of this process, and within
 // bulkPoll those of others.
-func Loop(ctx context.Context, b *Bulk) {
+func (b *Bulk) loop(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	slots := make(chan struct{}, pawl.BulksPerEngine)

@@ -34,10 +34,20 @@ type Core struct {
 	Refer func(ctx context.Context, w *Write, op, text string) error
 	// Unclaimed is called when what a claim took is queued again, because its transaction was rolled back.
 	Unclaimed func(ctx context.Context)
+	// Signed returns how a transaction that begins after the call reads the newest checkpoint of the log that a known key
+	// has signed.
+	Signed func() (func(ctx context.Context, tx store.Tx) (store.SignedRoot, error), error)
+
+	// What rooms add that have a state in this process: what Run runs beside its loop until ctx ends, metrics, and warnings
+	// of the doctor.
+	Loops    []func(ctx context.Context)
+	Gauges   []func(ctx context.Context) ([]pawl.Gauge, error)
+	Warnings []func(ctx context.Context) ([]pawl.Warning, error)
 }
 
 // Feed is what rooms read of the event feed.
 type Feed interface {
+	Newest() int64
 	Head(ctx context.Context) (int64, error)
 	Read(ctx context.Context, after int64, limit int) ([]pawl.Event, error)
 }

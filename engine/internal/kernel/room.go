@@ -2,9 +2,17 @@ package kernel
 
 import (
 	"context"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
+)
+
+const (
+	// BreachesShown is how many breaches of one rule an answer of the doctor lists at most.
+	BreachesShown = 20
+	// CheckLimit is the time limit of one statement of the doctor, which may read the whole database.
+	CheckLimit = time.Hour
 )
 
 // Room is the declaration of a room: what the others have to know of it. The engine walks the declarations.
