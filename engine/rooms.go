@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/relays"
 	"github.com/pawl-work/pawl/engine/internal/schedules"
+	"github.com/pawl-work/pawl/engine/internal/signals"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -21,6 +22,7 @@ type rooms struct {
 	*timetables
 	*bulks
 	*relayed
+	*signalled
 }
 
 // The names of the fields.
@@ -30,20 +32,22 @@ type (
 	timetables = schedules.Schedules
 	bulks      = bulk.Bulk
 	relayed    = relays.Relays
+	signalled  = signals.Signals
 )
 
 func newRooms(k *kernel.Kernel) rooms {
-	return rooms{apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k)}
+	return rooms{apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k), signals.New(k)}
 }
 
 // over returns the rooms over another Kernel.
 func (r rooms) over(k *kernel.Kernel) rooms {
-	return rooms{apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k)}
+	return rooms{apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k), signals.Over(k)}
 }
 
 // declared are the declarations of the rooms.
 func declared() []kernel.Room {
-	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared(), relays.Declared()}
+	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared(), relays.Declared(),
+		signals.Declared()}
 }
 
 // ofRooms joins what each room declares of one kind.
@@ -62,11 +66,15 @@ func (e *Engine) wire() {
 		return work{made}
 	}
 	e.k.Refer = func(ctx context.Context, w *kernel.Write, op, text string) error {
+		used := blobsInText(text)
+		if len(used) == 0 {
+			return nil
+		}
 		now, err := w.Now(ctx)
 		if err != nil {
 			return err
 		}
-		return useIn(ctx, w.Tx, now, op, blobsInText(text))
+		return useIn(ctx, w.Tx, now, op, used)
 	}
 }
 

@@ -52,6 +52,7 @@ var arrows = map[string][]string{
 		"engine/internal/relays",
 		"engine/internal/rules",
 		"engine/internal/schedules",
+		"engine/internal/signals",
 		"engine/internal/stream",
 		"engine/internal/taskwait",
 		"internal/asked",
@@ -193,6 +194,7 @@ var arrows = map[string][]string{
 	"engine/internal/budgets": {"", "store", "engine/internal/kernel", "engine/internal/rules", "internal/idform"},
 	"engine/internal/bulk":    {"", "store", "engine/internal/kernel", "engine/internal/rules", "internal/idform"},
 	"engine/internal/relays":  {"", "store", "engine/internal/kernel", "engine/internal/rules"},
+	"engine/internal/signals": {"", "store", "engine/internal/kernel", "engine/internal/rules"},
 	"engine/internal/schedules": {"", "store", "engine/internal/commit", "engine/internal/kernel", "engine/internal/rules", ticks,
 		"internal/shellwords"},
 	ticks: {""},
@@ -244,7 +246,7 @@ func TestArrowsPointDown(t *testing.T) {
 
 // rooms are the features of the engine that have a package of their own.
 var rooms = []string{"engine/internal/apikeys", "engine/internal/budgets", "engine/internal/bulk", "engine/internal/relays",
-	"engine/internal/schedules"}
+	"engine/internal/schedules", "engine/internal/signals"}
 
 // A room meets others by the kernel alone: neither it nor a package below it may import the engine or another room.
 func TestRoomsMeetByTheKernel(t *testing.T) {
