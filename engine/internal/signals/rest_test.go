@@ -17,7 +17,7 @@ import (
 // die sends a signal by a process that dies after the commit, and returns how many items it has queued.
 func die(t *testing.T, p *pawltest.Pawl, name, key string) (queued int) {
 	t.Helper()
-	k := &kernel.Kernel{Core: &kernel.Core{}}
+	k := kernel.New(&kernel.DB{DB: p.Engine.DB()}, nil)
 	signals.New(k)
 	p.OK(p.Engine.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
 		woken, err := k.Signals.Tell(ctx, tx, pawl.DefaultNamespace, name, key, store.Actor{Type: pawl.ActorUser, ID: "ana"})
