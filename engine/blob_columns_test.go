@@ -26,7 +26,6 @@ var referringColumns = map[string]string{
 	"item_parts.payload":              "task",
 	"checkpoints.snapshot":            "task",
 	"task_results.payload":            "task",
-	"signals.payload":                 "text",
 	"idempotency_keys.response":       "text",
 	"messages.content":                "task",
 	"message_chunks.body":             "task",
@@ -66,7 +65,6 @@ var plainColumns = map[string]string{
 	"types":              "namespace name definition",
 	"type_hooks":         "type hook",
 	"workers":            "namespace worker_id name version types",
-	"signals":            "namespace name key waking",
 	"sweeps":             "server detail",
 	"archives":           "namespace path sha256",
 	"segments":           "namespace path sha256", // of tasks without references to blobs

@@ -125,16 +125,10 @@ func (e *Engine) countApart(ctx context.Context, ids []string, leftOut func(item
 			e.childrenCounted(ctx, ended)
 		}
 		return err
-	}, func(err error) bool { return stopsAll(ctx, err) }, func(item string, err error) {
+	}, func(err error) bool { return kernel.StopsAll(ctx, err) }, func(item string, err error) {
 		e.lockedRows.note(item)
 		e.leftAside(ctx, "children that ended are counted by the next pass", err, "item_id", item)
 	})
-}
-
-// stopsAll reports whether an error is not that of one row: the caller gave up, or the database
-// is unavailable.
-func stopsAll(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, pawl.ErrUnavailable) && !errors.Is(err, store.ErrLocked)
 }
 
 // leftAside logs that something is left to the next pass. A lock that another transaction holds is no
@@ -239,7 +233,7 @@ func (e *Engine) passOnAll(ctx context.Context, most, patience int) error {
 					continue
 				}
 				n, err := e.passOnTo(pawl.As(ctx, pawl.Caller{Namespace: p.Namespace, ActorType: pawl.ActorSystem}), p, most, patience)
-				if most -= n; err != nil && (stopsAll(ctx, err) || len(left) >= patience) || most <= 0 {
+				if most -= n; err != nil && (kernel.StopsAll(ctx, err) || len(left) >= patience) || most <= 0 {
 					return err
 				}
 				moved = moved || err == nil

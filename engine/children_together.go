@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -31,7 +32,7 @@ func (e *Engine) cancelTogether(ctx context.Context, ids []string, reason string
 		return done, effects{queued: done.Released, children: done.Children}, err
 	})
 	if err != nil {
-		if stopsAll(ctx, err) {
+		if kernel.StopsAll(ctx, err) {
 			return nil, err
 		}
 		return ids, nil

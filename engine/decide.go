@@ -175,6 +175,18 @@ func (e *Engine) follow(ctx context.Context, f effects) {
 	}
 }
 
+// wakeAfter goes on, after the commit, with signals that were sent to more items than one transaction queues. What it
+// leaves is done by advanceAll.
+func (e *Engine) wakeAfter(ctx context.Context) {
+	if e.scope != nil {
+		e.after(func() { e.root.wakeAfter(ctx) })
+		return
+	}
+	if err := e.k.Signals.WakeRest(store.WithLockWait(context.WithoutCancel(ctx), lockedRow), e.k); err != nil {
+		e.leftAside(ctx, "items that wait for a signal are queued by the next pass", err)
+	}
+}
+
 // decide runs fn with the task locked, if the caller may decide about the task and it is
 // not decided yet.
 func (e *Engine) decide(
@@ -454,7 +466,7 @@ func (d *taskDecision) raiseBudget(ctx context.Context, tx store.Tx, v verdictBy
 		}
 		return effects{}, nil
 	}
-	woken, asked, err := budgets.Raise(ctx, tx, d.TaskDecision, v.limit, v.by)
+	woken, asked, err := budgets.Raise(ctx, d.e.budgeted, tx, d.TaskDecision, v.limit, v.by)
 	d.data = store.Text(rules.Encode(asked))
 	return effects{queued: woken, waking: len(woken) > 0}, err
 }
@@ -465,7 +477,7 @@ func (d *taskDecision) rejectBudget(ctx context.Context, tx store.Tx, v verdictB
 	if c.AllowRework {
 		return effects{}, pawl.Invalid("/allow_rework", "is not for tasks of type %s", pawl.TypeBudget)
 	}
-	woken, err := budgets.Reject(ctx, tx, d.TaskDecision, v.by)
+	woken, err := budgets.Reject(ctx, d.e.budgeted, tx, d.TaskDecision, v.by)
 	if err != nil {
 		return effects{}, err
 	}

@@ -194,10 +194,10 @@ func (e *Engine) takeReport(ctx context.Context, id string, r *ledger.Report,
 		if err == nil && f.State != pawl.EffectOpen { // nothing else keeps the task beside retention
 			err = store.LockTaskRow(ctx, tx, c.Namespace, f.TaskID)
 		}
-		var sent store.Sent
+		var queued []store.DueItem
 		told := r.Tells(&f, by) || probes(&f, r)
 		if err == nil && told { // those who wait; their signal is locked first
-			sent, err = store.SendSignal(ctx, tx, store.Signal{Namespace: c.Namespace, Name: pawl.EffectSignal, Key: id}, "null", by)
+			queued, err = e.k.Signals.Tell(ctx, tx, c.Namespace, pawl.EffectSignal, id, by)
 		}
 		if err == nil {
 			f, err = store.LockEffect(ctx, tx, c.Namespace, id)
@@ -214,7 +214,7 @@ func (e *Engine) takeReport(ctx context.Context, id string, r *ledger.Report,
 		if err == nil {
 			err = ledger.Take(ctx, tx, &f, r, by)
 		}
-		return f.Effect(), effects{queued: sent.Woken}, err
+		return f.Effect(), effects{queued: queued}, err
 	})
 	return out, busy, err
 }
@@ -346,14 +346,14 @@ func (e *Engine) decideEffect(ctx context.Context, id string, ends bool,
 		if err != nil {
 			return pawl.EffectRecord{}, effects{}, err
 		}
-		sent, err := store.SendSignal(ctx, tx, store.Signal{Namespace: c.Namespace, Name: pawl.EffectSignal, Key: id}, "null", by)
+		queued, err := e.k.Signals.Tell(ctx, tx, c.Namespace, pawl.EffectSignal, id, by)
 		if err == nil {
 			f, err = store.LockEffect(ctx, tx, c.Namespace, id)
 		}
 		if err == nil {
 			err = fn(ctx, tx, &f, by)
 		}
-		then := effects{queued: sent.Woken}
+		then := effects{queued: queued}
 		if err == nil && ends && waits {
 			var more effects
 			more, err = e.failWaiting(ctx, tx, &f, by)

@@ -73,7 +73,7 @@ func (e *Engine) openGroupCommitters() {
 		Ord: func(r *store.Leave) *int { return &r.Ord }, RowOf: func(a *store.Moved) *int { return &a.Ord }}
 	l.leave = newGroupCommitter(e, "leave", leave)
 	leave.Cold, leave.Verb = true, func(ctx context.Context, tx store.Tx, rows []store.Leave) ([]store.Moved, error) {
-		return store.Await(ctx, tx, hot, rows)
+		return e.k.Signals.Await(ctx, tx, rows, func() ([]store.Moved, error) { return store.Await(ctx, tx, hot, rows) })
 	}
 	l.await = newGroupCommitter(e, "await", leave)
 	l.children = newGroupCommitter(e, "children", commit.Options[endedChild, store.ChildrenEnded]{

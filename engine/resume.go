@@ -43,7 +43,7 @@ func (e *Engine) resume(ctx context.Context, itemID string, read func(*resuming)
 		if err != nil {
 			return pawl.ResumeState{}, err
 		}
-		return read(&resuming{tx: tx, ns: ns, item: it, held: held})
+		return read(&resuming{tx: tx, ns: ns, item: it, held: held, answer: e.k.Signals.Answers(ns, it.TaskID, it.ID)})
 	})
 }
 
@@ -53,6 +53,8 @@ type resuming struct {
 	ns   string
 	item store.ItemRow
 	held bool
+
+	answer func(ctx context.Context, tx store.Tx, a pawl.Awaited, c *pawl.Checkpoint) (pawl.SentSignal, bool, error)
 }
 
 // resumePage is a page that is being read.
@@ -135,19 +137,15 @@ func (p *resumePage) head(ctx context.Context) error {
 // checkpoints.
 func (p *resumePage) steps(ctx context.Context, after string) (string, error) {
 	points := after == ""
-	sent, read, taken := map[string]pawl.SentSignal{}, false, []store.Taken(nil)
+	sent := map[string]pawl.SentSignal{}
 	size := func(c *store.CheckpointRow) (int, error) {
 		n := 2*len(c.Name) + sizeOfCheckpoint(&c.Checkpoint, c.SnapshotSize())
 		a, waits := c.Awaits()
 		if !waits || a.Over() {
 			return n, nil
 		}
-		s, there, err := store.ReadSignal(ctx, p.tx, store.Signal{Namespace: p.ns, Name: a.Signal, Key: a.Key})
-		if err == nil && there && !read {
-			taken, err = store.TakenSignals(ctx, p.tx, p.item.TaskID, p.item.ID)
-			read = true
-		}
-		if there && store.News(taken, &s, &c.Checkpoint) {
+		s, there, err := p.answer(ctx, p.tx, a, &c.Checkpoint)
+		if there {
 			sent[c.Name] = s
 			n += 128 + 2*(len(c.Name)+len(s.Name)+len(s.Key)) + len(s.Payload)
 		}

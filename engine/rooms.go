@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/relays"
 	"github.com/pawl-work/pawl/engine/internal/schedules"
+	"github.com/pawl-work/pawl/engine/internal/signals"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/translog"
 )
@@ -24,6 +25,7 @@ type rooms struct {
 	*bulks
 	*relayed
 	*logged
+	*signalled
 }
 
 // The names of the fields.
@@ -34,22 +36,28 @@ type (
 	bulks      = bulk.Bulk
 	relayed    = relays.Relays
 	logged     = logs.Log
+	signalled  = signals.Signals
 )
 
 func newRooms(k *kernel.Kernel, o LogOptions, witnesses []*translog.Witness) rooms {
-	return rooms{apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k), logs.New(k, o.Key, o.Send, witnesses)}
+	return rooms{
+		apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k), logs.New(k, o.Key, o.Send, witnesses),
+		signals.New(k),
+	}
 }
 
 // over returns the rooms over another Kernel.
 func (r rooms) over(k *kernel.Kernel) rooms {
-	return rooms{apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k),
-		logs.Over(r.logged, k)}
+	return rooms{
+		apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k), logs.Over(r.logged, k),
+		signals.Over(k),
+	}
 }
 
 // declared are the declarations of the rooms.
 func declared() []kernel.Room {
 	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared(), relays.Declared(),
-		logs.Declared()}
+		logs.Declared(), signals.Declared()}
 }
 
 // ofRooms joins what each room declares of one kind.
@@ -68,11 +76,15 @@ func (e *Engine) wire() {
 		return work{made}
 	}
 	e.k.Refer = func(ctx context.Context, w *kernel.Write, op, text string) error {
+		used := blobsInText(text)
+		if len(used) == 0 {
+			return nil
+		}
 		now, err := w.Now(ctx)
 		if err != nil {
 			return err
 		}
-		return useIn(ctx, w.Tx, now, op, blobsInText(text))
+		return useIn(ctx, w.Tx, now, op, used)
 	}
 }
 

@@ -86,7 +86,7 @@ func (e *Engine) advanceEach(ctx context.Context, waits func(taskID, state strin
 	if err := e.cancelRemaining(ctx, ""); err != nil {
 		return err
 	}
-	if err := e.wakeRest(ctx); err != nil {
+	if err := e.k.Signals.WakeRest(ctx, e.k); err != nil {
 		return err
 	}
 	after, expired := "", store.TaskRef{}

@@ -129,15 +129,6 @@ func checkFork(c *pawl.TaskFork) error {
 	return f.Err("fork")
 }
 
-// checkSignal checks the call that sends a signal.
-func checkSignal(c *pawl.SignalCall) error {
-	var f rules.Fields
-	f.Text("/name", c.Name, 1, pawl.MaxKeyLen)
-	f.Text("/key", c.Key, 0, pawl.MaxKeyLen)
-	f.JSON("/payload", c.Payload, pawl.MaxPayloadBytes)
-	return f.Err("signal")
-}
-
 // checkReserved refuses a new task of a type that Pawl itself makes tasks of.
 func checkReserved(op, typ string) error {
 	var f rules.Fields

@@ -221,6 +221,10 @@ WHERE item_id @among_rows
     SELECT w.id FROM pawl.all_items w WHERE w.task_id = $1 AND (SELECT 1 FROM pawl.finished_items p WHERE p.item_id = w.id) IS NOT NULL
     LIMIT $2 @end_rows
 
+-- name: newest event
+SELECT COALESCE(MAX(id), 0)
+FROM pawl.task_events
+
 -- Those who wait for these effects open them again, and learn what became of them. The items are queued later, as those are
 -- that one transaction does not queue.
 -- name: tell of effects

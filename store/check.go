@@ -91,7 +91,6 @@ var Rules = []Rule{
 	{"blobs", "every blob that a checkpoint or another blob refers to is there", "restore a backup: what it held is lost"},
 	{"blob contents", "the address of a blob is the SHA-256 of what it stores", "restore a backup: what it held is lost"},
 	{"open message", "an item has one open message at most, and one that has ended has its content", "stop the older ones"},
-	{"signals", "no item waits for a signal that was sent, except for one that is still waking its items", "send the signal again"},
 	{"effects", "an effect has its item, an open one of an attempt has its lease, and the lease counts those that are open",
 		"resolve the effect, or set leases.effects to that number; set gone to 1 for an effect without a task"},
 	{"links of children", "a child is linked to its parent, one of the two exists and the other one is there or archived, " +

@@ -438,13 +438,6 @@ SELECT m.id, m.task_id, 'it is ' || m.state || ' without content'
 FROM pawl.messages m
 WHERE m.state <> 'streaming' AND m.content IS NULL
 
--- name: signals
-SELECT @item_text(g.item_id), g.task_id, 'it waits for signal ' || g.signal || ', key "' || s.key || '", which was sent at ' || s.sent_at
-FROM pawl.waiting g
-JOIN pawl.queues q ON q.id = g.queue_id
-JOIN pawl.signals s ON s.namespace = q.namespace AND s.name = g.signal AND s.key = COALESCE(g.signal_key, '')
-WHERE s.sent_at > g.since AND s.waking IS NULL
-
 -- name: effects
 SELECT f.id, f.task_id, 'state ' || f.state || ', sender ' || f.sender || ', of attempt ' || f.attempt || ' of item ' || @item_text(f.item_id)
 FROM pawl.effects f

@@ -263,7 +263,7 @@ func wakeParent(ctx context.Context, tx Tx, now int64, itemID string) ([]DueItem
 		return nil, err
 	}
 	h := &held[0]
-	h.queue(now)
+	h.Requeue(now)
 	if err := Put(ctx, tx, held); err != nil {
 		return nil, err
 	}

@@ -58,8 +58,12 @@ func (l *Leave) Awaits() string {
 	return string(b)
 }
 
-// awaitChildren stores the waits for children of the items that were suspended.
-func awaitChildren(ctx context.Context, tx Tx, calls []Leave, moved []Moved) error {
+// Await is the hot verb Leave for suspends when some of them wait for children.
+func Await(ctx context.Context, tx Tx, hot Hot, calls []Leave) ([]Moved, error) {
+	moved, err := hot.Leave(ctx, tx, calls)
+	if err != nil {
+		return nil, err
+	}
 	waits := map[int]*Leave{}
 	for i := range calls {
 		if calls[i].Children != nil {
@@ -69,11 +73,11 @@ func awaitChildren(ctx context.Context, tx Tx, calls []Leave, moved []Moved) err
 	for i := range moved {
 		if l := waits[moved[i].Ord]; l != nil {
 			if err := l.Children.put(ctx, tx, l, moved[i].TaskID); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	return nil
+	return moved, nil
 }
 
 // EndedAwaited returns those of the tasks that are awaited and have ended, and have not been

@@ -233,7 +233,7 @@ func (c *TaskDecision) moveTaken(ctx context.Context, tx Tx, m ItemMove, held []
 			h.CompletedAt = &c.Now
 		case "queued":
 			h.Failures, h.CompletedAt = 0, nil
-			h.queue(c.Now)
+			h.Requeue(c.Now)
 			if m.Event == "rejected" {
 				h.Rework, h.Error, h.Result, h.Assembled, h.LeftBy = h.Rework+1, m.Error, "", "", "rejected"
 			}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"math"
 	"strings"
@@ -250,17 +249,13 @@ func (r taskRows) remove(ctx context.Context, tx Tx, free bool, batch int) (done
 
 // tellOfEffects sends the signals of effects whose keys are kept next, if they are not decided.
 func (r taskRows) tellOfEffects(ctx context.Context, tx Tx, limit int64) error {
-	w := waking{By: Actor{Type: pawl.ActorSystem}, Until: math.MaxInt64}
-	if _, err := Row(ctx, tx, []any{&w.After}, signalSQL["newest event"]); err != nil {
-		return err
-	}
-	text, err := json.Marshal(w)
-	if err != nil {
+	w := Waking{By: Actor{Type: pawl.ActorSystem}, Until: math.MaxInt64}
+	if err := w.Begin(ctx, tx); err != nil {
 		return err
 	}
 	now, err := tx.Now(ctx)
 	if err == nil {
-		_, err = tx.Exec(ctx, r.sql["tell of effects"], r.arg, limit, pawl.EffectSignal, now, Text(text))
+		_, err = tx.Exec(ctx, r.sql["tell of effects"], r.arg, limit, pawl.EffectSignal, now, w.Text())
 	}
 	return err
 }

@@ -42,7 +42,7 @@ type change struct {
 var changes = map[string]change{
 	"retry": {pawl.From(pawl.ItemMoves, "retry"), "items to retry", func(h *StateRow, _ *Change, now int64) {
 		h.Failures, h.CompletedAt = 0, nil
-		h.queue(now)
+		h.Requeue(now)
 	}},
 	"bury": {pawl.From(pawl.ItemMoves, "bury"), "items to move", func(h *StateRow, _ *Change, now int64) { h.State = "dead_lettered" }},
 	"cancel": {pawl.From(pawl.ItemMoves, "cancel"), "items to move",

@@ -35,7 +35,7 @@ func RevokeLeases(ctx context.Context, tx Tx, itemIDs []string, by Actor, reason
 			Event: "lease_revoked", From: Text(h.State), To: "queued",
 			Actor: by, Message: reason, Data: Text(data)}
 		h.LeftBy = "revoked"
-		h.queue(now)
+		h.Requeue(now)
 		queued[i] = DueItem{h.Namespace, h.ItemID, h.Type, h.Rank}
 	}
 	if err := Put(ctx, tx, held); err != nil {

@@ -82,8 +82,8 @@ func (h *StateRow) taken(p *stateTable) []any {
 	return targets
 }
 
-// queue sends an item back to the queue.
-func (h *StateRow) queue(now int64) {
+// Requeue sends an item back to the queue.
+func (h *StateRow) Requeue(now int64) {
 	if h.AcquiredAt != 0 {
 		h.ClaimedAt = &h.AcquiredAt
 	}
@@ -277,6 +277,16 @@ type Event struct {
 
 // unknownSolo is the Solo of an event whose caller has not read the item's row.
 const unknownSolo = -1
+
+// By returns the event with an actor, or if that is nil with the item's last worker.
+func (e Event) By(actor *Actor, h *StateRow) Event {
+	if actor == nil {
+		e.worker = h.Worker
+	} else {
+		e.Actor = *actor
+	}
+	return e
+}
 
 // move returns what the event's code stands for.
 func (e *Event) move() MoveCode {

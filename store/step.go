@@ -1,17 +1,25 @@
 package store
 
-import "context"
+import (
+	"context"
+
+	"github.com/pawl-work/pawl"
+)
 
 // Step is a part of each whole pass of the sweep, in bounded transactions.
 type Step struct {
 	Name string
 	Run  func(ctx context.Context, p Sweeping) error // deals with what is due
+	// Preview counts what Run would remove; nil = it is not counted.
+	Preview func(ctx context.Context, tx Tx, o *pawl.SweepOptions, out *pawl.Prunable) error
 }
 
 // Sweeping is what a step runs on.
 type Sweeping struct {
 	DB
-	Limit int // how many rows one transaction deals with at most
+	Limit   int               // how many rows one transaction deals with at most
+	Options pawl.SweepOptions // in force
+	Stats   *pawl.SweepStats  // of the pass
 }
 
 // In runs fn in a transaction, with the transaction's time.

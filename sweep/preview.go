@@ -69,11 +69,12 @@ func (s *Sweeper) Preview(ctx context.Context) (pawl.Prunable, error) {
 		if p.Options.RetainKeys > 0 {
 			old = ago(now, p.Options.RetainKeys)
 		}
-		if out.Keys, err = countOldKeys(ctx, tx, now, old); err != nil || p.Options.RetainSignals <= 0 {
-			return err
+		out.Keys, err = countOldKeys(ctx, tx, now, old)
+		for _, step := range p.Steps {
+			if err == nil && step.Preview != nil {
+				err = step.Preview(ctx, tx, &p.Options, &out)
+			}
 		}
-		before := ago(now, p.Options.RetainSignals)
-		out.Signals, err = countOldSignals(ctx, tx, before, max(before, ago(now, pawl.RetainBudgetSignals)))
 		return err
 	})
 	return out, err

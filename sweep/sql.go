@@ -21,7 +21,6 @@ var (
 	revokeSQL     = store.Texts(sqlFiles, "revoke.sql")
 	segmentSQL    = store.Texts(sqlFiles, "segment.sql")
 	seriesSQL     = store.Texts(sqlFiles, "series.sql")
-	signalSQL     = store.Texts(sqlFiles, "signal.sql")
 	statsSQL      = store.Texts(sqlFiles, "stats.sql")
 	sweepSQL      = store.Texts(sqlFiles, "sweep.sql")
 	tombstoneSQL  = store.Texts(sqlFiles, "tombstone.sql")

@@ -69,7 +69,6 @@ type Sweeper struct {
 	resettled      bool            // there are no more tasks for resettle
 	feedSeen       int64           // the last page of the feed that was checked
 	uniquesSeen    store.UniqueKey // the last unique key that was looked at
-	signalsSeen    store.Signal    // the last signal that was looked at
 	gatesSeen      int64           // the last key of a queue with limits that was looked at
 	deleted        tombstoned      // up to here no deletion was interrupted
 	unsaved        unsaved
@@ -126,7 +125,7 @@ func (s *Sweeper) pass(onReady func([]store.DueItem)) *pass {
 // further does the steps of the rooms.
 func (p *pass) further(ctx context.Context) error {
 	for _, s := range p.Steps {
-		if err := p.logError(ctx, s.Name, s.Run(ctx, store.Sweeping{DB: p.DB, Limit: batch})); err != nil {
+		if err := p.logError(ctx, s.Name, s.Run(ctx, store.Sweeping{DB: p.DB, Limit: batch, Options: p.Options, Stats: &p.stats})); err != nil {
 			return err
 		}
 	}
@@ -147,7 +146,7 @@ var (
 		(*pass).further, (*pass).effectKeys,
 		(*pass).checkpoints, (*pass).ownMessages, (*pass).chunks, (*pass).workers,
 		(*pass).foldStats, (*pass).retain, (*pass).blobs, (*pass).uploads,
-		(*pass).tombstones, (*pass).feed, (*pass).uniques, (*pass).signals, (*pass).counters, (*pass).failures, (*pass).space,
+		(*pass).tombstones, (*pass).feed, (*pass).uniques, (*pass).counters, (*pass).failures, (*pass).space,
 		(*pass).gates, (*pass).hints, (*pass).leftovers,
 	}
 )

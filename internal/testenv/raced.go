@@ -18,8 +18,8 @@ var raced = []struct {
 	// Most goroutines are the same on each database, and with an engine and with a client. What differs on PostgreSQL is how
 	// processes hear of each other, and connections.
 	{packages: []string{"./engine/internal/budgets", "./engine/internal/bulk", "./engine/internal/commit", "./engine/internal/queue",
-		"./engine/internal/relays", "./engine/internal/schedules", "./engine/internal/stream", "./internal/watch", "./feed", "./relay",
-		"./worker"},
+		"./engine/internal/relays", "./engine/internal/schedules", "./engine/internal/signals",
+		"./engine/internal/stream", "./internal/watch", "./feed", "./relay", "./worker"},
 		skip: "./^(postgres|client_sqlite)$"},
 	{packages: []string{"./engine", "./engine/internal/logs", "./server", "./store/postgres", "./store/sqlite"}, onBoth: []string{
 		"TestConcurrentWalk", "TestNoEndOfATaskIsMissed", "TestAnotherProcessEndsATask", "TestWorkWithoutAWordIsFoundByAllWhoWait",
@@ -37,7 +37,7 @@ var raced = []struct {
 		// Waits.
 		"TestAnotherProcessEndsATask", "TestNoEndOfATaskIsMissed", "TestAWaitForATaskEnds",
 		"TestWorkWithoutAWordIsFoundByAllWhoWait", "TestAWaitingClaimOutlivesItsConnection", "TestCommittedWakesClaims",
-		"TestASignalSentWhileItemsAreSuspendedIsNotLost", "TestRevokingRaces",
+		"TestRevokingRaces",
 		// What an engine keeps in memory, and its goroutines.
 		"TestServersMeetNewNamesAtOnce", "TestServersCreateAQueueAtOnce", "TestCreatesAtOnceHaveTheRulesOfTheirType",
 		"TestTheKeyOfALongCallIsRenewed", "TestManyWriteOneLog",

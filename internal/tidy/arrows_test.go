@@ -53,6 +53,7 @@ var arrows = map[string][]string{
 		"engine/internal/relays",
 		"engine/internal/rules",
 		"engine/internal/schedules",
+		"engine/internal/signals",
 		"engine/internal/stream",
 		"engine/internal/taskwait",
 		"internal/asked",
@@ -195,6 +196,7 @@ var arrows = map[string][]string{
 	"engine/internal/bulk":    {"", "store", "engine/internal/kernel", "engine/internal/rules", "internal/idform"},
 	"engine/internal/logs":    {"", "store", "translog", "engine/internal/kernel", "engine/internal/rules", "internal/idform"},
 	"engine/internal/relays":  {"", "store", "engine/internal/kernel", "engine/internal/rules"},
+	"engine/internal/signals": {"", "store", "engine/internal/kernel", "engine/internal/rules"},
 	"engine/internal/schedules": {"", "store", "engine/internal/commit", "engine/internal/kernel", "engine/internal/rules", ticks,
 		"internal/shellwords"},
 	ticks: {""},
@@ -245,8 +247,10 @@ func TestArrowsPointDown(t *testing.T) {
 }
 
 // rooms are the features of the engine that have a package of their own.
-var rooms = []string{"engine/internal/apikeys", "engine/internal/budgets", "engine/internal/bulk", "engine/internal/logs",
-	"engine/internal/relays", "engine/internal/schedules"}
+var rooms = []string{
+	"engine/internal/apikeys", "engine/internal/budgets", "engine/internal/bulk", "engine/internal/logs",
+	"engine/internal/relays", "engine/internal/schedules", "engine/internal/signals",
+}
 
 // A room meets others by the kernel alone: neither it nor a package below it may import the engine or another room.
 func TestRoomsMeetByTheKernel(t *testing.T) {

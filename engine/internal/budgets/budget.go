@@ -79,7 +79,7 @@ func (r *Budgets) PutBudget(ctx context.Context, name string, n pawl.NewBudget) 
 		return pawl.Budget{}, err
 	}
 	err = r.change(ctx, func(ctx context.Context, w *kernel.Write) ([]store.DueItem, error) {
-		b, woken, created, err := put(ctx, w.Tx, r.k.IDs.Next("bgt"), w.Caller.Namespace, name, n, w.Actor(pawl.ActorUser, ""))
+		b, woken, created, err := r.put(ctx, w.Tx, r.k.IDs.Next("bgt"), w.Caller.Namespace, name, n, w.Actor(pawl.ActorUser, ""))
 		out = b.Budget()
 		out.Created = created
 		return woken, err
@@ -96,7 +96,7 @@ func (r *Budgets) DeleteBudget(ctx context.Context, name string) error {
 		return err
 	}
 	return r.change(ctx, func(ctx context.Context, w *kernel.Write) ([]store.DueItem, error) {
-		return remove(ctx, w.Tx, w.Caller.Namespace, name, w.Actor(pawl.ActorUser, ""))
+		return r.remove(ctx, w.Tx, w.Caller.Namespace, name, w.Actor(pawl.ActorUser, ""))
 	})
 }
 

@@ -72,8 +72,8 @@ func ask(ctx context.Context, tx store.Tx, g *store.LockedItem, b *Row, taskID s
 
 // lockQuestion locks the budget that is asked for by the locked task, and queues who waits for the
 // answer: all items that wait for the budget, or those that ask by the task.
-func lockQuestion(ctx context.Context, tx store.Tx, c *store.TaskDecision, all bool, by store.Actor) (b Row, now int64, a store.Asked,
-	woken []store.DueItem, err error) {
+func (r *Budgets) lockQuestion(ctx context.Context, tx store.Tx, c *store.TaskDecision, all bool, by store.Actor) (b Row, now int64,
+	a store.Asked, woken []store.DueItem, err error) {
 	var name string
 	found, err := store.Row(ctx, tx, []any{&name}, texts["budget of question"], store.TaskID(c.TaskID), c.Namespace)
 	var old Row
@@ -85,7 +85,7 @@ func lockQuestion(ctx context.Context, tx store.Tx, c *store.TaskDecision, all b
 		if all {
 			asks = ""
 		}
-		b, now, woken, err = lockAndWake(ctx, tx, &old, asks, by)
+		b, now, woken, err = r.lockAndWake(ctx, tx, &old, asks, by)
 	}
 	if err == nil && found {
 		var asked map[string]store.Asked
@@ -118,8 +118,9 @@ func keep(ctx context.Context, tx store.Tx, c *store.TaskDecision, a store.Asked
 // Raise gives the budget that is asked for by the task another limit: so high that the
 // amounts of all items that ask fit, or to limit, which must leave the least of them. It returns
 // the items that it queues. The error may be errChanged, as of put.
-func Raise(ctx context.Context, tx store.Tx, c *store.TaskDecision, limit *int64, by store.Actor) ([]store.DueItem, store.Asked, error) {
-	b, now, a, woken, err := lockQuestion(ctx, tx, c, true, by)
+func Raise(ctx context.Context, r *Budgets, tx store.Tx, c *store.TaskDecision, limit *int64,
+	by store.Actor) ([]store.DueItem, store.Asked, error) {
+	b, now, a, woken, err := r.lockQuestion(ctx, tx, c, true, by)
 	if err != nil {
 		return nil, a, err
 	}
@@ -148,8 +149,8 @@ func Raise(ctx context.Context, tx store.Tx, c *store.TaskDecision, limit *int64
 
 // Reject notes that the task is rejected, and queues the items that ask by it. The error may
 // be errChanged, as of put.
-func Reject(ctx context.Context, tx store.Tx, c *store.TaskDecision, by store.Actor) ([]store.DueItem, error) {
-	b, _, a, woken, err := lockQuestion(ctx, tx, c, false, by)
+func Reject(ctx context.Context, r *Budgets, tx store.Tx, c *store.TaskDecision, by store.Actor) ([]store.DueItem, error) {
+	b, _, a, woken, err := r.lockQuestion(ctx, tx, c, false, by)
 	if err == nil {
 		_, err = tx.Exec(ctx, texts["reject question"], store.TaskID(c.TaskID), b.ChangedAt)
 	}

@@ -149,8 +149,8 @@ func (b *Row) count(ctx context.Context, tx store.Tx) error {
 // for the change. created reports that it was made. The signal's row is locked before the
 // budget's, as by all who wait for the signal; if the budget was changed in between, the
 // error is errChanged and the call is to be repeated.
-func put(ctx context.Context, tx store.Tx, id, namespace, name string, n pawl.NewBudget, by store.Actor) (b Row, woken []store.DueItem,
-	created bool, err error) {
+func (r *Budgets) put(ctx context.Context, tx store.Tx, id, namespace, name string, n pawl.NewBudget, by store.Actor) (b Row,
+	woken []store.DueItem, created bool, err error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return b, nil, false, err
@@ -176,7 +176,7 @@ func put(ctx context.Context, tx store.Tx, id, namespace, name string, n pawl.Ne
 		}
 		return b, nil, true, err
 	}
-	if b, now, woken, err = lockAndWake(ctx, tx, &old, "", by); err != nil {
+	if b, now, woken, err = r.lockAndWake(ctx, tx, &old, "", by); err != nil {
 		return b, nil, false, err
 	}
 	if n.Unit != b.Unit {
@@ -217,7 +217,7 @@ func unitOf(b *Row, unit string) error {
 // lockAndWake locks a budget, which was read before, and queues the items that wait for it: all
 // of them, or the one that asks by a task. The signals stay, for those that were refused
 // before and wait only now.
-func lockAndWake(ctx context.Context, tx store.Tx, old *Row, asks string, by store.Actor) (b Row, now int64,
+func (r *Budgets) lockAndWake(ctx context.Context, tx store.Tx, old *Row, asks string, by store.Actor) (b Row, now int64,
 	woken []store.DueItem, err error) {
 	asking, err := store.TaskIDs(ctx, tx, texts["questions of budget"], old.ID)
 	if err != nil {
@@ -229,11 +229,11 @@ func lockAndWake(ctx context.Context, tx store.Tx, old *Row, asks string, by sto
 	}
 	for _, task := range tasks {
 		key := pawl.BudgetSignalKey(old.Name, store.Stamp(old.ChangedAt), task)
-		sent, err := store.SendSignal(ctx, tx, store.Signal{Namespace: old.Namespace, Name: pawl.BudgetSignal, Key: key}, "null", by)
+		queued, err := r.k.Signals.Tell(ctx, tx, old.Namespace, pawl.BudgetSignal, key, by)
 		if err != nil {
 			return b, 0, nil, err
 		}
-		woken = append(woken, sent.Woken...)
+		woken = append(woken, queued...)
 	}
 	if b, now, err = lock(ctx, tx, old.Namespace, old.Name); err != nil {
 		return b, 0, nil, err
@@ -247,7 +247,7 @@ func lockAndWake(ctx context.Context, tx store.Tx, old *Row, asks string, by sto
 
 // remove removes a budget and queues the items that wait for it. Its reservations are
 // removed by the sweep. The error may be errChanged, as of put.
-func remove(ctx context.Context, tx store.Tx, namespace, name string, by store.Actor) ([]store.DueItem, error) {
+func (r *Budgets) remove(ctx context.Context, tx store.Tx, namespace, name string, by store.Actor) ([]store.DueItem, error) {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return nil, err
@@ -256,7 +256,7 @@ func remove(ctx context.Context, tx store.Tx, namespace, name string, by store.A
 	if err != nil {
 		return nil, err
 	}
-	b, _, woken, err := lockAndWake(ctx, tx, &old, "", by)
+	b, _, woken, err := r.lockAndWake(ctx, tx, &old, "", by)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -32,6 +33,8 @@ type Core struct {
 	Work func(k *Kernel, of Origin) Tasks
 	// Refer keeps the uploaded blobs that a text refers to which belongs to no task. The text is stored by w.
 	Refer func(ctx context.Context, w *Write, op, text string) error
+	// Signals are the signals of all namespaces.
+	Signals Signals
 	// Unclaimed is called when what a claim took is queued again, because its transaction was rolled back.
 	Unclaimed func(ctx context.Context)
 	// Signed returns how a transaction that begins after the call reads the newest checkpoint of the log that a known key
@@ -84,6 +87,11 @@ func (k *Kernel) Tasks(of Origin) Tasks { return k.Work(k, of) }
 
 // over returns a Kernel whose verbs share a transaction.
 func (k *Kernel) over(s *Scope) *Kernel { return &Kernel{Core: k.Core, DB: s, Scope: s} }
+
+// StopsAll reports whether an error is not that of one row: the caller gave up, or the database is unavailable.
+func StopsAll(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, pawl.ErrUnavailable) && !errors.Is(err, store.ErrLocked)
+}
 
 // Acts refuses a call that acts, while the database is quarantined. Every verb that acts begins with it.
 func (k *Kernel) Acts(ctx context.Context, op string) error { return k.Guard.Act(ctx, op) }

@@ -307,3 +307,15 @@ func (f *Fields) Types(types []string) {
 		f.Add("/type", "has %d types; at most %d are allowed", len(types), pawl.MaxSeriesTypes)
 	}
 }
+
+// CheckBatch refuses a call with more than pawl.MaxItemsPerCall entries.
+func CheckBatch(op string, n int) error {
+	if n > pawl.MaxItemsPerCall {
+		return &pawl.Error{
+			Code:    pawl.CodeInvalid,
+			Op:      op,
+			Message: fmt.Sprintf("%d calls in one batch; at most %d are allowed", n, pawl.MaxItemsPerCall),
+		}
+	}
+	return nil
+}

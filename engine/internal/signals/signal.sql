@@ -76,10 +76,6 @@ WHERE namespace = $1 AND name = $2 AND key = $3 AND NOT EXISTS (
   SELECT 1 FROM pawl.waiting g
   WHERE g.signal = $2 AND COALESCE(g.signal_key, '') = $3 AND g.queue_id IN @queues_of($1) AND g.since <= $4)
 
--- name: newest event
-SELECT COALESCE(MAX(id), 0)
-FROM pawl.task_events
-
 -- The events of each task are read once, from the sending on: a task may have 100,000 items that wait.
 -- name: told tasks
 SELECT t.task_id
@@ -149,3 +145,15 @@ FROM pawl.signals s
 WHERE (s.namespace, s.name, s.key) > ($1, $2, $3)
 ORDER BY s.namespace, s.name, s.key
 LIMIT $5
+
+-- name: count old signals
+SELECT COUNT(*)
+FROM pawl.signals
+WHERE sent_at < $1 OR name IN @list($3) AND sent_at < $2
+
+-- name: sent and waited for
+SELECT @item_text(g.item_id), g.task_id, 'it waits for signal ' || g.signal || ', key "' || s.key || '", which was sent at ' || s.sent_at
+FROM pawl.waiting g
+JOIN pawl.queues q ON q.id = g.queue_id
+JOIN pawl.signals s ON s.namespace = q.namespace AND s.name = g.signal AND s.key = COALESCE(g.signal_key, '')
+WHERE s.sent_at > g.since AND s.waking IS NULL
