@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 )
 
 // answers counts the bytes of the values that the answers of one batch have: a short call may be
@@ -117,3 +118,6 @@ func eachly[C, R any](
 		return each(ctx, op, calls, func(ctx context.Context, c *C) (R, error) { return one(e, ctx, c) })
 	}
 }
+
+// checkBatch refuses a call with more than pawl.MaxItemsPerCall entries.
+func checkBatch(op string, n int) error { return rules.CheckBatch(op, n) }

@@ -137,7 +137,7 @@ func checkCheckpointAppend(c *pawl.CheckpointAppend) error {
 	if c.Expected != nil && *c.Expected < 0 {
 		f.Add("/expected", "is %d; it must be the number of a checkpoint, or 0 for none", *c.Expected)
 	}
-	given, room := map[string]bool{}, callBytes{Op: "append"}
+	given, room := map[string]bool{}, rules.CallBytes{Op: "append"}
 	for i := range c.Checkpoints {
 		p, at := &c.Checkpoints[i], fmt.Sprintf("/checkpoints/%d", i)
 		f.CheckpointAt(at, &p.NewCheckpoint, pawl.TaskCheckpointTypes)

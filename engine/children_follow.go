@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
+	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
@@ -141,7 +142,7 @@ func stopsAll(ctx context.Context, err error) bool {
 // error.
 func (e *Engine) leftAside(ctx context.Context, what string, err error, args ...any) {
 	args = append(args, "error", err)
-	if errors.Is(err, store.ErrLocked) || errors.Is(err, errNoHook) {
+	if errors.Is(err, store.ErrLocked) || errors.Is(err, tasktypes.ErrNoHook) {
 		e.log.DebugContext(ctx, what, args...)
 	} else {
 		e.log.WarnContext(ctx, what, args...)

@@ -35,7 +35,7 @@ type copying struct {
 // copyRoom is what the calls of a batch that copy tasks have left: no more of a task is read than
 // can be stored.
 type copyRoom struct {
-	callBytes
+	rules.CallBytes
 	rows int
 }
 
@@ -60,7 +60,7 @@ func copies[C any](ctx context.Context, e *Engine, op string, calls []C,
 	}
 	out := make([]pawl.Result[pawl.Task], len(calls))
 	var drafts []draft
-	room, said := copyRoom{callBytes{Op: op}, pawl.MaxCopyRows}, answers{op: op}
+	room, said := copyRoom{rules.CallBytes{Op: op}, pawl.MaxCopyRows}, answers{op: op}
 	alone := len(calls) == 1 && e.copiesApart()
 	if alone {
 		room.rows = 2 * store.CopyStep

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/relays"
 	"github.com/pawl-work/pawl/engine/internal/schedules"
+	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -21,6 +22,7 @@ type rooms struct {
 	*timetables
 	*bulks
 	*relayed
+	*taskTypes
 }
 
 // The names of the fields.
@@ -30,20 +32,24 @@ type (
 	timetables = schedules.Schedules
 	bulks      = bulk.Bulk
 	relayed    = relays.Relays
+	taskTypes  = tasktypes.TaskTypes
 )
 
-func newRooms(k *kernel.Kernel) rooms {
-	return rooms{apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k)}
+func newRooms(k *kernel.Kernel, o Options) rooms {
+	return rooms{apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k),
+		tasktypes.New(k, o.Hooks, o.RegisteredTypesOnly, &budgets.Type)}
 }
 
 // over returns the rooms over another Kernel.
 func (r rooms) over(k *kernel.Kernel) rooms {
-	return rooms{apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k)}
+	return rooms{apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k),
+		tasktypes.Over(r.taskTypes, k)}
 }
 
 // declared are the declarations of the rooms.
 func declared() []kernel.Room {
-	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared(), relays.Declared()}
+	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared(), relays.Declared(),
+		tasktypes.Declared()}
 }
 
 // ofRooms joins what each room declares of one kind.
@@ -61,6 +67,7 @@ func (e *Engine) wire() {
 		made.origin = of
 		return work{made}
 	}
+	e.k.Named = namedTypes
 	e.k.Refer = func(ctx context.Context, w *kernel.Write, op, text string) error {
 		now, err := w.Now(ctx)
 		if err != nil {

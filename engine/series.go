@@ -73,13 +73,6 @@ func (e *Engine) putBacklog(ctx context.Context) error {
 // seriesPoints is how many points a series has at most when no step is given.
 const seriesPoints = 120
 
-// checkTypesAsked checks the types that a question names.
-func checkTypesAsked(op string, types []string) error {
-	var f rules.Fields
-	f.Types(types)
-	return f.Err(op)
-}
-
 // checkSeries checks a question for counters.
 func checkSeries(q *pawl.SeriesQuery) error {
 	var f rules.Fields

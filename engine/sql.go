@@ -31,7 +31,6 @@ var (
 	statsSQL      = store.Texts(sqlFiles, "stats.sql")
 	totalsSQL     = store.Texts(sqlFiles, "totals.sql")
 	treeSQL       = store.Texts(sqlFiles, "tree.sql")
-	typeSQL       = store.Texts(sqlFiles, "type.sql")
 	uniqueSQL     = store.Texts(sqlFiles, "unique.sql")
 	uploadSQL     = store.Texts(sqlFiles, "upload.sql")
 )

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -184,7 +185,7 @@ func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call
 		return nil, err
 	}
 	if found && verb == "retry" && c.FailedIn == pawl.KindApply && it.State == string(pawl.ItemCancelled) {
-		r, err := e.rulesOf(ctx, tx, c.Namespace, c.Type, c.TypeVersion)
+		r, err := tasktypes.Of(e.taskTypes).In(ctx, tx, c.Namespace, c.Type, c.TypeVersion)
 		if err != nil {
 			return nil, err
 		}

@@ -18,8 +18,8 @@ var raced = []struct {
 	// Most goroutines are the same on each database, and with an engine and with a client. What differs on PostgreSQL is how
 	// processes hear of each other, and connections.
 	{packages: []string{"./engine/internal/budgets", "./engine/internal/bulk", "./engine/internal/commit", "./engine/internal/queue",
-		"./engine/internal/relays", "./engine/internal/schedules", "./engine/internal/stream", "./internal/watch", "./feed", "./relay",
-		"./worker"},
+		"./engine/internal/relays", "./engine/internal/schedules", "./engine/internal/stream", "./engine/internal/tasktypes", "./internal/watch",
+		"./feed", "./relay", "./worker"},
 		skip: "./^(postgres|client_sqlite)$"},
 	{packages: []string{"./engine", "./server", "./store/postgres", "./store/sqlite"}, onBoth: []string{
 		"TestConcurrentWalk", "TestNoEndOfATaskIsMissed", "TestAnotherProcessEndsATask", "TestWorkWithoutAWordIsFoundByAllWhoWait",
@@ -39,7 +39,7 @@ var raced = []struct {
 		"TestWorkWithoutAWordIsFoundByAllWhoWait", "TestAWaitingClaimOutlivesItsConnection", "TestCommittedWakesClaims",
 		"TestASignalSentWhileItemsAreSuspendedIsNotLost", "TestRevokingRaces",
 		// What an engine keeps in memory, and its goroutines.
-		"TestServersMeetNewNamesAtOnce", "TestServersCreateAQueueAtOnce", "TestCreatesAtOnceHaveTheRulesOfTheirType",
+		"TestServersMeetNewNamesAtOnce", "TestServersCreateAQueueAtOnce",
 		"TestTheKeyOfALongCallIsRenewed", "TestManyWriteOneLog",
 		// Connections to PostgreSQL.
 		"TestContexts", "TestDeadlockRunsAgain", "TestManyMigrateAtOnce", "TestCrossedBatches", "TestLastTwoAtOnce",

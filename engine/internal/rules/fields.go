@@ -307,3 +307,16 @@ func (f *Fields) Types(types []string) {
 		f.Add("/type", "has %d types; at most %d are allowed", len(types), pawl.MaxSeriesTypes)
 	}
 }
+
+// TypeName refuses the names of plan and apply items, and names with a comma:
+// filters take lists of types that are separated by commas.
+func (f *Fields) TypeName(pointer, name string) {
+	for _, end := range []string{pawl.PlanSuffix, pawl.ApplySuffix} {
+		if strings.HasSuffix(name, end) {
+			f.Add(pointer, "ends in %s, which is kept for items that Pawl makes", end)
+		}
+	}
+	if strings.Contains(name, ",") {
+		f.Add(pointer, "contains a comma, which separates the types in a list")
+	}
+}

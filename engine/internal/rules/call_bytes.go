@@ -1,4 +1,4 @@
-package engine
+package rules
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// checkBatch refuses a call with more than pawl.MaxItemsPerCall entries.
-func checkBatch(op string, n int) error {
+// CheckBatch refuses a call with more than pawl.MaxItemsPerCall entries.
+func CheckBatch(op string, n int) error {
 	if n > pawl.MaxItemsPerCall {
 		return &pawl.Error{
 			Code:    pawl.CodeInvalid,
@@ -18,16 +18,16 @@ func checkBatch(op string, n int) error {
 	return nil
 }
 
-// callBytes counts the bytes that one call stores: a short call may store many by
+// CallBytes counts the bytes that one call stores: a short call may store many by
 // cloning or by a plan.
-type callBytes struct {
+type CallBytes struct {
 	Op   string // the verb, for the error
 	used int
 }
 
 // Take counts n bytes. It returns an error with code too_large, and counts nothing,
 // if the call would store more than pawl.MaxCallBytes.
-func (r *callBytes) Take(n int) error {
+func (r *CallBytes) Take(n int) error {
 	if r.used+n > pawl.MaxCallBytes {
 		return &pawl.Error{
 			Code:    pawl.CodeTooLarge,
