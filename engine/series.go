@@ -56,15 +56,7 @@ func (e *Engine) putBacklog(ctx context.Context) error {
 	if err != nil || minute <= e.backlogMinute {
 		return err
 	}
-	var queues []store.QueueBacklog
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		queues, err = store.ReadBacklog(ctx, tx, minute)
-		return err
-	})
-	if err == nil && len(queues) > 0 {
-		err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return store.PutBacklog(ctx, tx, minute, queues) })
-	}
-	if err == nil {
+	if err = store.KeepBacklog(ctx, e.db, minute); err == nil {
 		e.backlogMinute = minute
 	}
 	return err
