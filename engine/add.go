@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/queue"
+	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -20,7 +22,7 @@ func (e *Engine) AddItems(ctx context.Context, calls []pawl.AddItems) ([]pawl.Re
 
 // addable checks new items against the general rules and against the rules of their
 // task's type. It returns the rules of the type.
-func (e *Engine) addable(ctx context.Context, call *pawl.AddItems) (*typeRules, error) {
+func (e *Engine) addable(ctx context.Context, call *pawl.AddItems) (*tasktypes.Rules, error) {
 	now, err := e.checkTime(ctx, nil, call.Items)
 	if err == nil {
 		err = checkAddItems(call, now)
@@ -28,14 +30,14 @@ func (e *Engine) addable(ctx context.Context, call *pawl.AddItems) (*typeRules, 
 	if err != nil {
 		return nil, err
 	}
-	r, q, err := e.rulesOfTask(ctx, call.TaskID)
+	r, priority, err := tasktypes.Of(e.taskTypes).OfTask(ctx, call.TaskID)
 	if err != nil {
 		return nil, err
 	}
-	if strings.HasPrefix(q.Type, pawl.ReservedPrefix) {
-		return nil, &pawl.Error{Code: pawl.CodeConflict, Op: "add_items", Message: "Pawl alone makes the items of tasks of the type " + q.Type}
+	if strings.HasPrefix(r.Name, pawl.ReservedPrefix) {
+		return nil, &pawl.Error{Code: pawl.CodeConflict, Op: "add_items", Message: "Pawl alone makes the items of tasks of the type " + r.Name}
 	}
-	return r, cmp.Or(r.CheckItems(call.Items, nil), e.checkItemTypes(ctx, q, "/items", call.Items))
+	return r, cmp.Or(r.CheckItems(call.Items, nil), e.checkItemTypes(ctx, queue.Pair{Type: r.Name, Priority: priority}, "/items", call.Items))
 }
 
 func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, error) {
@@ -77,7 +79,7 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 		if err := dependencyBroken(ctx, tx, broken); err != nil {
 			return err
 		}
-		if err := setTaskType(ctx, tx, call.TaskID, d.typeFields()); err != nil {
+		if err := setTaskType(ctx, tx, call.TaskID, &d); err != nil {
 			return err
 		}
 		if task, err = store.GetTask(ctx, tx, c.Namespace, call.TaskID); err != nil {
@@ -98,7 +100,7 @@ func (e *Engine) addItems(ctx context.Context, call *pawl.AddItems) (pawl.Task, 
 }
 
 // more drafts new items of a task by the task's version of its type.
-func (e *Engine) more(ctx context.Context, r *typeRules, room newPositions, call *pawl.AddItems, now int64) draft {
+func (e *Engine) more(ctx context.Context, r *tasktypes.Rules, room newPositions, call *pawl.AddItems, now int64) draft {
 	c := pawl.CallerOf(ctx)
 	by := actor(c, pawl.ActorAPI, "")
 	row := store.NewTask{ID: call.TaskID, Namespace: c.Namespace, Type: room.Type, Priority: room.Priority, Actor: by,
@@ -111,7 +113,7 @@ func (e *Engine) more(ctx context.Context, r *typeRules, room newPositions, call
 	for i := range call.Items {
 		d.items[i] = newItem(&row, &like, &call.Items[i], e.k.IDs.Next("itm"), room.Position+i)
 	}
-	return r.drafted(d)
+	return drafted(r, d)
 }
 
 // roomApart reserves positions in a separate transaction if several transactions may

@@ -48,3 +48,23 @@ RETURNING items, open
 UPDATE pawl.waiting
 SET broken = broken + 1
 WHERE item_id IN @ids($1)
+
+-- name: need parts
+UPDATE pawl.items
+SET parts_required = $2
+WHERE task_id = $1 AND kind = 'work' AND parts_required IS NULL
+
+-- name: need parts of a task of one
+UPDATE pawl.tasks
+SET parts_required = $2
+WHERE id = $1 AND solo = 1 AND parts_required IS NULL
+
+-- name: begin planning
+UPDATE pawl.task_counters
+SET planning = 1, todo = 1
+WHERE task_id = $1
+
+-- name: ignore failures
+UPDATE pawl.task_counters
+SET ignores_failures = 1
+WHERE task_id = $1 AND ignores_failures = 0

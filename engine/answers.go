@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 )
 
 // answers counts the bytes of the values that the answers of one batch have: a short call may be
@@ -94,7 +95,7 @@ func each[C, R any](ctx context.Context, op string, calls []C, one func(context.
 // eachIn is each with the room that the answers have.
 func eachIn[C, R any](ctx context.Context, room *answers, calls []C,
 	one func(context.Context, *C) (R, error)) ([]pawl.Result[R], error) {
-	if err := checkBatch(room.op, len(calls)); err != nil {
+	if err := rules.CheckBatch(room.op, len(calls)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[R], len(calls))

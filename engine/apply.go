@@ -2,10 +2,7 @@ package engine
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -28,22 +25,6 @@ func checkApplied(raw json.RawMessage) error {
 	var f rules.Fields
 	f.Patch("/result/diff/operations", done.Diff.Operations)
 	return f.Err("apply")
-}
-
-// checkHookResult checks the result that the hook Apply returned.
-func checkHookResult(result json.RawMessage) error {
-	switch {
-	case len(result) > 0 && !json.Valid(result):
-		return errors.New("the hook Apply returned a value that is not JSON")
-	case len(result) > pawl.MaxPayloadBytes:
-		return fmt.Errorf("the hook Apply returned %d bytes; at most %d are allowed", len(result), pawl.MaxPayloadBytes)
-	}
-	return nil
-}
-
-// ApplyAttempts returns the max_attempts of the item that applies a task of the type.
-func (r *typeRules) ApplyAttempts() int {
-	return cmp.Or(r.Apply.MaxAttempts, r.MaxAttempts, pawl.DefaultMaxAttempts)
 }
 
 // completeDiff fills in what a diff with before and after leaves out: the operations

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -34,7 +35,7 @@ func (e *Engine) completeApply(ctx context.Context, call *pawl.CompleteCall, it 
 }
 
 // applyItem returns the row of the apply item by which a worker applies a task.
-func (r *typeRules) applyItem(id, namespace, taskID string) store.NewItem {
+func applyItem(r *tasktypes.Rules, id, namespace, taskID string) store.NewItem {
 	return store.NewItem{
 		ID:          id,
 		Namespace:   namespace,

@@ -62,8 +62,6 @@ var plainColumns = map[string]string{
 	"idempotency_keys":   "namespace scope key_hash request_hash status token content_type location",
 	"messages":           "id namespace thread role state model checkpoint_id usage metadata cuts",
 	"message_chunks":     "message_id",
-	"types":              "namespace name definition",
-	"type_hooks":         "type hook",
 	"workers":            "namespace worker_id name version types",
 	"sweeps":             "server detail",
 	"archives":           "namespace path sha256",

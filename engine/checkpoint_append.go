@@ -56,7 +56,7 @@ func (e *Engine) AppendCheckpoints(ctx context.Context, calls []pawl.CheckpointA
 // each in a transaction of its own. An error of the database ends the batch.
 func eachOwn[C, V any](ctx context.Context, e *Engine, op string, calls []C,
 	do func(ctx context.Context, c *C) (V, error)) ([]pawl.Result[V], error) {
-	if err := checkBatch(op, len(calls)); err != nil {
+	if err := rules.CheckBatch(op, len(calls)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[V], len(calls))
@@ -137,7 +137,7 @@ func checkCheckpointAppend(c *pawl.CheckpointAppend) error {
 	if c.Expected != nil && *c.Expected < 0 {
 		f.Add("/expected", "is %d; it must be the number of a checkpoint, or 0 for none", *c.Expected)
 	}
-	given, room := map[string]bool{}, callBytes{Op: "append"}
+	given, room := map[string]bool{}, rules.CallBytes{Op: "append"}
 	for i := range c.Checkpoints {
 		p, at := &c.Checkpoints[i], fmt.Sprintf("/checkpoints/%d", i)
 		f.CheckpointAt(at, &p.NewCheckpoint, pawl.TaskCheckpointTypes)

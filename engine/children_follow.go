@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
+	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
@@ -135,7 +136,7 @@ func (e *Engine) countApart(ctx context.Context, ids []string, leftOut func(item
 // error.
 func (e *Engine) leftAside(ctx context.Context, what string, err error, args ...any) {
 	args = append(args, "error", err)
-	if errors.Is(err, store.ErrLocked) || errors.Is(err, errNoHook) {
+	if errors.Is(err, store.ErrLocked) || errors.Is(err, tasktypes.ErrNoHook) {
 		e.log.DebugContext(ctx, what, args...)
 	} else {
 		e.log.WarnContext(ctx, what, args...)

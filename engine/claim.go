@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/commit"
 	"github.com/pawl-work/pawl/engine/internal/queue"
+	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/internal/asked"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/idform"
@@ -309,6 +310,14 @@ func (e *Engine) claimFor(ctx context.Context, group []claimCall, queues []store
 	return e.claimRows(ctx, cl, group)
 }
 
+// leasesOf sets the lease seconds of items of queues. If all claims of the group name theirs, it reads nothing.
+func (e *Engine) leasesOf(ctx context.Context, cl *store.Claim, group []claimCall, queues iter.Seq[string]) error {
+	if !slices.ContainsFunc(group, func(c claimCall) bool { return c.who.LeaseSeconds == 0 }) {
+		return nil
+	}
+	return tasktypes.Of(e.taskTypes).Leases(ctx, cl, queues)
+}
+
 // typesOf yields the type of each row.
 func typesOf[T any](rows []T, of func(*T) string) iter.Seq[string] {
 	return func(yield func(string) bool) {
@@ -376,7 +385,7 @@ func (e *Engine) claimBy(ctx context.Context, cl *store.Claim, group []claimCall
 	for ; ; passed, cl.Bounded = true, true {
 		err = run(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 			if rows, err = verb(ctx, tx, *cl); err == nil {
-				err = e.fitLeases(ctx, tx, cl, rows)
+				err = tasktypes.Of(e.taskTypes).FitLeases(ctx, tx, cl, rows)
 			}
 			if err != nil || !hasProvenance {
 				return err

@@ -35,7 +35,7 @@ type copying struct {
 // copyRoom is what the calls of a batch that copy tasks have left: no more of a task is read than
 // can be stored.
 type copyRoom struct {
-	callBytes
+	rules.CallBytes
 	rows int
 }
 
@@ -52,7 +52,7 @@ var errLargeArchive error = &pawl.Error{Code: pawl.CodeTooLarge, Op: "copy", Mes
 // pawl.MaxCopyRows rows: one that would make more is refused as a whole.
 func copies[C any](ctx context.Context, e *Engine, op string, calls []C,
 	read func(call *C) (copying, error)) ([]pawl.Result[pawl.Task], error) {
-	if err := checkBatch(op, len(calls)); err != nil {
+	if err := rules.CheckBatch(op, len(calls)); err != nil {
 		return nil, err
 	}
 	if err := fewCopies(ctx, e, calls, read); err != nil {
@@ -60,7 +60,7 @@ func copies[C any](ctx context.Context, e *Engine, op string, calls []C,
 	}
 	out := make([]pawl.Result[pawl.Task], len(calls))
 	var drafts []draft
-	room, said := copyRoom{callBytes{Op: op}, pawl.MaxCopyRows}, answers{op: op}
+	room, said := copyRoom{rules.CallBytes{Op: op}, pawl.MaxCopyRows}, answers{op: op}
 	alone := len(calls) == 1 && e.copiesApart()
 	if alone {
 		room.rows = 2 * store.CopyStep

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
@@ -40,8 +41,21 @@ func (d *draft) hasDeadline() bool {
 // needsOwnTx reports whether more rows are written than by a plain create.
 func (d *draft) needsOwnTx() bool { return d.parts != "" || d.plans || d.ignores && !d.task.Solo }
 
-func (d *draft) typeFields() taskTypeFields {
-	return taskTypeFields{Parts: store.Text(d.parts), Planning: d.plans, Ignores: d.ignores}
+// setTaskType writes what the type sets on a task of many items. Ignores has no meaning
+// for a task of one item.
+func setTaskType(ctx context.Context, tx store.Tx, taskID string, d *draft) (err error) {
+	if d.parts != "" {
+		if _, err = tx.Exec(ctx, addItemsSQL["need parts"], store.TaskID(taskID), store.Text(d.parts)); err == nil {
+			_, err = tx.Exec(ctx, addItemsSQL["need parts of a task of one"], store.TaskID(taskID), store.Text(d.parts))
+		}
+	}
+	if err == nil && d.plans {
+		_, err = tx.Exec(ctx, addItemsSQL["begin planning"], store.TaskID(taskID))
+	}
+	if err == nil && d.ignores {
+		_, err = tx.Exec(ctx, addItemsSQL["ignore failures"], store.TaskID(taskID))
+	}
+	return err
 }
 
 // Bytes returns the size of the draft's values.
@@ -154,12 +168,12 @@ func (e *Engine) createTogether(ctx context.Context, out []pawl.Result[pawl.Task
 
 // draftAll checks every call and drafts the valid ones.
 func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Result[pawl.Task], []draft, error) {
-	if err := checkBatch("create", len(tasks)); err != nil {
+	if err := rules.CheckBatch("create", len(tasks)); err != nil {
 		return nil, nil, err
 	}
 	out := make([]pawl.Result[pawl.Task], len(tasks))
 	drafts := make([]draft, 0, len(tasks))
-	room, shared := callBytes{Op: "create"}, drafting{items: make([]store.NewItem, 0, len(tasks))}
+	room, shared := rules.CallBytes{Op: "create"}, drafting{items: make([]store.NewItem, 0, len(tasks))}
 	said := answers{op: "create"}
 	for i := range tasks {
 		if out[i].Err = said.full(); out[i].Err != nil {
@@ -220,7 +234,7 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 	for i := range drafts {
 		d := &drafts[i]
 		if d.needsOwnTx() {
-			if err := setTaskType(ctx, tx, d.task.ID, d.typeFields()); err != nil {
+			if err := setTaskType(ctx, tx, d.task.ID, d); err != nil {
 				return nil, err
 			}
 		}
@@ -336,9 +350,9 @@ func (e *Engine) draftRows(ctx context.Context, t *pawl.NewTask, of string, shar
 		return draft{}, err
 	}
 	c := pawl.CallerOf(ctx)
-	r, err := e.rulesToCreate(ctx, c.Namespace, t.Type)
+	r, err := tasktypes.Of(e.taskTypes).ForNew(ctx, c.Namespace, t.Type)
 	if err == nil && r != nil {
-		t, err = e.planned(ctx, r, t, of != "", now)
+		t, err = r.Planned(ctx, t, of != "", now)
 	}
 	if err == nil {
 		err = e.checkItemTypes(ctx, queue.Pair{Type: t.Type, Priority: t.Priority}, "/items", t.Items)
@@ -362,7 +376,7 @@ func (e *Engine) draftRows(ctx context.Context, t *pawl.NewTask, of string, shar
 	row.Data = shared.summary(shared.forkOf(&row, summaryOf{Type: t.Type, Title: t.Title, Priority: t.Priority, Items: row.Items, Of: of,
 		Schedule: e.origin.Schedule, Tick: e.origin.Tick}))
 	if r != nil && r.Plan.Mode == pawl.PlanItem && len(t.Items) == 0 {
-		d := r.planning(row, t, itemID)
+		d := planning(r, row, t, itemID)
 		return d, e.startConversation(&d, t)
 	}
 	if solo {
@@ -373,7 +387,7 @@ func (e *Engine) draftRows(ctx context.Context, t *pawl.NewTask, of string, shar
 		it := newItem(&row, t, &item, itemID, 0)
 		row.Deadline = it.Deadline // both are one row
 		it.Data = store.Text(row.Data)
-		d := r.drafted(draft{task: row, items: shared.only(it)})
+		d := drafted(r, draft{task: row, items: shared.only(it)})
 		return d, e.startConversation(&d, t)
 	}
 	payload := rules.OrNull(t.Payload)
@@ -382,7 +396,7 @@ func (e *Engine) draftRows(ctx context.Context, t *pawl.NewTask, of string, shar
 	for i := range t.Items {
 		d.items[i] = newItem(&row, t, &t.Items[i], e.k.IDs.Next("itm"), i)
 	}
-	d = r.drafted(d)
+	d = drafted(r, d)
 	return d, cmp.Or(e.startConversation(&d, t), link(d.items, t.Items, nil))
 }
 

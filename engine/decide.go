@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/budgets"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -76,7 +77,7 @@ func (e *Engine) approve(ctx context.Context, taskID string, v verdictBy) error 
 type taskDecision struct {
 	*store.TaskDecision
 	e      *Engine
-	rules  *typeRules
+	rules  *tasktypes.Rules
 	itemID string     // the item whose row the effects return; "" = none
 	data   store.Text // of the event of an approval
 	// accepted are the items that the transaction has accepted, if these are all; else nil
@@ -169,7 +170,7 @@ func (e *Engine) follow(ctx context.Context, f effects) {
 		e.passOn(ctx)
 	}
 	for _, id := range f.failing {
-		if err := e.cancelRemaining(context.WithoutCancel(ctx), id); err != nil {
+		if err := tasktypes.Of(e.taskTypes).CancelRemaining(context.WithoutCancel(ctx), e.origin, id); err != nil {
 			e.logError(ctx, "the remaining items of a task with a failed item could not be cancelled; retrying", err) // the next pass repeats it
 		}
 	}
@@ -259,7 +260,7 @@ func (e *Engine) lockDecision(ctx context.Context, tx store.Tx, taskID, verb str
 	if err != nil {
 		return nil, err
 	}
-	r, err := e.rulesOf(ctx, tx, ns, c.Type, c.TypeVersion)
+	r, err := tasktypes.Of(e.taskTypes).In(ctx, tx, ns, c.Type, c.TypeVersion)
 	return &taskDecision{TaskDecision: c, e: e, rules: r}, err
 }
 

@@ -14,21 +14,22 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/stream"
+	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/engine/internal/taskwait"
 	"github.com/pawl-work/pawl/feed"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/watch"
-	"github.com/pawl-work/pawl/schema"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/store/objects"
 	"github.com/pawl-work/pawl/store/postgres"
 	"github.com/pawl-work/pawl/store/sqlite"
 	"github.com/pawl-work/pawl/sweep"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // Options configure an engine. The zero value of each option is its default.
@@ -147,9 +148,6 @@ type core struct {
 	blobTexts     blobCache
 	watcher       *stream.Watcher
 	waits         *taskwait.Waits
-	schemas       schema.Cache
-	types         typeCache
-	named         namedTypes
 	sweeper       *sweep.Sweeper
 	running       sync.Mutex // held by Run
 	observers     atomic.Pointer[[]pawl.Observer]
@@ -208,7 +206,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 		e.queues.Forget()
 		e.hub.Wake(watch.Work(pawl.CallerOf(ctx).Namespace))
 	}
-	e.db, e.rooms = e.k.DB, newRooms(e.k, o.TransparencyLog, witnesses)
+	e.db, e.rooms = e.k.DB, newRooms(e.k, o, witnesses)
 	e.wire()
 	e.openHub()
 	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Hub: e.hub, Counted: e.counted, Entered: e.forgetLost, Lags: e.logLags,
@@ -229,7 +227,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 		db.Close()
 		return nil, err
 	}
-	if err := cmp.Or(e.noteHooks(ctx), e.register(ctx, o.Types)); err != nil {
+	if err := cmp.Or(tasktypes.Of(e.taskTypes).NoteHooks(ctx), tasktypes.Of(e.taskTypes).Register(ctx, o.Types)); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil

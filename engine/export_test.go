@@ -172,13 +172,6 @@ func (e *Engine) FoundNothing(types ...string) bool {
 // TryAgain makes the claims that wait try again.
 func (e *Engine) TryAgain() { e.hub.Wake(watch.Work(pawl.DefaultNamespace)) }
 
-// AgeTypes makes the last look at the registry one that was long ago.
-func (e *Engine) AgeTypes() {
-	e.types.mu.Lock()
-	defer e.types.mu.Unlock()
-	e.types.at = e.types.at.Add(-time.Hour)
-}
-
 // AgeGates makes what this process knows of gates older by d.
 func (e *Engine) AgeGates(d time.Duration) {
 	e.limits.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/commit"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/internal/asked"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
@@ -105,7 +106,7 @@ func (e *Engine) Fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result
 }
 
 func (e *Engine) fail(ctx context.Context, calls []pawl.FailCall) ([]pawl.Result[pawl.Moved], error) {
-	delays, err := e.backoffs(ctx, calls)
+	delays, err := tasktypes.Of(e.taskTypes).Backoffs(ctx, calls)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +155,7 @@ func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 	if !slices.ContainsFunc(calls, func(p pawl.SuspendCall) bool { return p.Children != nil }) {
 		return e.suspend(ctx, calls)
 	}
-	if err := checkBatch("suspend", len(calls)); err != nil {
+	if err := rules.CheckBatch("suspend", len(calls)); err != nil {
 		return nil, err
 	}
 	calls = slices.Clone(calls)

@@ -107,9 +107,8 @@ func depthsOfAll(ctx context.Context, tx store.Tx, now int64) ([]depth, error) {
 	}
 	for name, states := range counted.OfQueues() {
 		for state, n := range states {
-			k := store.QueueState{QueueName: name, State: state}
-			if id := oldest[k]; n > 0 && id != "" {
-				out = append(out, depth{QueueState: k, OldestID: string(id), Items: n})
+			if id := oldest[name][state]; n > 0 && id != "" {
+				out = append(out, depth{name, state, string(id), n})
 			}
 		}
 	}
@@ -193,7 +192,8 @@ func workerGauges(ctx context.Context, tx store.Tx, now int64) ([]pawl.Gauge, er
 
 // depth is how many items of a type are in a state, and the id of the oldest one.
 type depth struct {
-	store.QueueState
+	store.QueueName
+	State    string // a lease that has run out is expired
 	OldestID string
 	Items    int64
 }

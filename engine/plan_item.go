@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -31,7 +31,7 @@ func (e *Engine) completePlan(ctx context.Context, call *pawl.CompleteCall, it s
 	if err != nil {
 		return pawl.Moved{}, err
 	}
-	r, err := e.rulesAt(ctx, task.Namespace, task.Type, task.TypeVersion)
+	r, err := tasktypes.Of(e.taskTypes).At(ctx, task.Namespace, task.Type, task.TypeVersion)
 	if err != nil {
 		return pawl.Moved{}, err
 	}
@@ -48,7 +48,7 @@ func (e *Engine) completePlan(ctx context.Context, call *pawl.CompleteCall, it s
 		if err := e.insertMore(ctx, tx, d.items); err != nil {
 			return err
 		}
-		if err := setTaskType(ctx, tx, task.ID, d.typeFields()); err != nil {
+		if err := setTaskType(ctx, tx, task.ID, &d); err != nil {
 			return err
 		}
 		planned, err := g.EndPlan(ctx, tx, len(d.items))
@@ -66,12 +66,11 @@ func (e *Engine) completePlan(ctx context.Context, call *pawl.CompleteCall, it s
 }
 
 // draftPlan drafts the items of a plan that a worker made.
-func (e *Engine) draftPlan(ctx context.Context, r *typeRules, task *pawl.Task, it *pawl.Item, call *pawl.CompleteCall,
+func (e *Engine) draftPlan(ctx context.Context, r *tasktypes.Rules, task *pawl.Task, it *pawl.Item, call *pawl.CompleteCall,
 	now time.Time) (draft, error) {
-	items, err := readPlan(call.Result)
+	items, err := r.ReadPlan(call.Result, now)
 	if err == nil {
-		err = cmp.Or(r.CheckPlan("/result/items", items, now),
-			e.checkItemTypes(ctx, queue.Pair{Type: task.Type, Priority: task.Priority}, "/result/items", items))
+		err = e.checkItemTypes(ctx, queue.Pair{Type: task.Type, Priority: task.Priority}, "/result/items", items)
 	}
 	if err != nil {
 		return draft{}, err
@@ -103,5 +102,5 @@ func (e *Engine) draftPlan(ctx context.Context, r *typeRules, task *pawl.Task, i
 			wrong.Fields[i].Pointer = "/result" + wrong.Fields[i].Pointer
 		}
 	}
-	return r.drafted(d), err
+	return drafted(r, d), err
 }

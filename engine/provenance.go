@@ -44,7 +44,7 @@ func withProvenance[C, R any](ctx context.Context, e *Engine, verb string, calls
 	if !hasProvenance(calls) {
 		return run(e, ctx, calls)
 	}
-	if err := checkBatch(verb, len(calls)); err != nil {
+	if err := rules.CheckBatch(verb, len(calls)); err != nil {
 		return nil, err
 	}
 	ctx = pawl.WithProvenance(ctx, pawl.Provenance{}) // the caller's provenance does not apply to what follows from a call

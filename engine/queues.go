@@ -2,10 +2,12 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/queue"
+	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/internal/watch"
 	"github.com/pawl-work/pawl/store"
 )
@@ -51,15 +53,32 @@ func (e *Engine) queueView() queue.View {
 // and to other processes.
 func (e *Engine) ready(namespace string) { e.queues.Ready(namespace) }
 
+// checkItemTypes refuses items of a task whose own types have rules for input or results, or whose queues would be too many.
+func (e *Engine) checkItemTypes(ctx context.Context, task queue.Pair, at string, items []pawl.NewItem) error {
+	if err := tasktypes.Of(e.taskTypes).CheckItems(ctx, task.Type, at, items); err != nil {
+		return err
+	}
+	return e.checkItemQueues(ctx, task, items)
+}
+
 // checkItemQueues refuses items whose type, or type and priority, exceeds the
 // namespace's limit. Items without a type have their task's.
 func (e *Engine) checkItemQueues(ctx context.Context, task queue.Pair, items []pawl.NewItem) error {
 	return e.queues.CheckItems(ctx, e.queueView(), pawl.CallerOf(ctx).Namespace, task, items)
 }
 
-// typesOfQueues returns types that tasks or items of a namespace have had, a given one first, at most limit.
-func typesOfQueues(ctx context.Context, tx store.Tx, namespace, first string, limit int) ([]string, error) {
-	return store.Strings(ctx, tx, namesSQL["types of queues"], namespace, first, limit)
+// namedTypes returns types that tasks or items of a namespace have had, a given one first. Without that one, it also returns
+// those that workers have said to take.
+func namedTypes(ctx context.Context, tx store.Tx, namespace, first string) ([]string, error) {
+	known, err := store.Strings(ctx, tx, namesSQL["types of queues"], namespace, first, pawl.MaxPage)
+	if err != nil || slices.Contains(known, first) {
+		return known, err
+	}
+	workers, err := workersPage(ctx, tx, namespace, pawl.WorkerFilter{Page: pawl.Page{Limit: pawl.MaxPage}})
+	for _, w := range workers.Items {
+		known = append(known, w.Types...)
+	}
+	return known, err
 }
 
 // listQueues reads the queues of a namespace, with what is in them at the time now, in order

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/relays"
 	"github.com/pawl-work/pawl/engine/internal/schedules"
 	"github.com/pawl-work/pawl/engine/internal/signals"
+	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/translog"
 )
@@ -26,6 +27,7 @@ type rooms struct {
 	*relayed
 	*logged
 	*signalled
+	*taskTypes
 }
 
 // The names of the fields.
@@ -37,12 +39,14 @@ type (
 	relayed    = relays.Relays
 	logged     = logs.Log
 	signalled  = signals.Signals
+	taskTypes  = tasktypes.TaskTypes
 )
 
-func newRooms(k *kernel.Kernel, o LogOptions, witnesses []*translog.Witness) rooms {
+func newRooms(k *kernel.Kernel, o Options, witnesses []*translog.Witness) rooms {
+	l := o.TransparencyLog
 	return rooms{
-		apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k), logs.New(k, o.Key, o.Send, witnesses),
-		signals.New(k),
+		apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k), logs.New(k, l.Key, l.Send, witnesses),
+		signals.New(k), tasktypes.New(k, o.Hooks, o.RegisteredTypesOnly, &budgets.Type),
 	}
 }
 
@@ -50,14 +54,14 @@ func newRooms(k *kernel.Kernel, o LogOptions, witnesses []*translog.Witness) roo
 func (r rooms) over(k *kernel.Kernel) rooms {
 	return rooms{
 		apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k), logs.Over(r.logged, k),
-		signals.Over(k),
+		signals.Over(k), tasktypes.Over(r.taskTypes, k),
 	}
 }
 
 // declared are the declarations of the rooms.
 func declared() []kernel.Room {
 	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared(), relays.Declared(),
-		logs.Declared(), signals.Declared()}
+		logs.Declared(), signals.Declared(), tasktypes.Declared()}
 }
 
 // ofRooms joins what each room declares of one kind.
@@ -75,6 +79,7 @@ func (e *Engine) wire() {
 		made.origin = of
 		return work{made}
 	}
+	e.k.Named = namedTypes
 	e.k.Refer = func(ctx context.Context, w *kernel.Write, op, text string) error {
 		used := blobsInText(text)
 		if len(used) == 0 {

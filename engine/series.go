@@ -56,15 +56,7 @@ func (e *Engine) putBacklog(ctx context.Context) error {
 	if err != nil || minute <= e.backlogMinute {
 		return err
 	}
-	var queues []store.QueueBacklog
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		queues, err = store.ReadBacklog(ctx, tx, minute)
-		return err
-	})
-	if err == nil && len(queues) > 0 {
-		err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return store.PutBacklog(ctx, tx, minute, queues) })
-	}
-	if err == nil {
+	if err = store.KeepBacklog(ctx, e.db, minute); err == nil {
 		e.backlogMinute = minute
 	}
 	return err
@@ -72,13 +64,6 @@ func (e *Engine) putBacklog(ctx context.Context) error {
 
 // seriesPoints is how many points a series has at most when no step is given.
 const seriesPoints = 120
-
-// checkTypesAsked checks the types that a question names.
-func checkTypesAsked(op string, types []string) error {
-	var f rules.Fields
-	f.Types(types)
-	return f.Err(op)
-}
 
 // checkSeries checks a question for counters.
 func checkSeries(q *pawl.SeriesQuery) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
@@ -55,15 +56,12 @@ func (e *Engine) advanceLoop(ctx context.Context) {
 // advanceOwed is advanceAll without the tasks that are postponed, and without looks at what quick has not found.
 func (e *Engine) advanceOwed(ctx context.Context) error {
 	if !e.owed.Swap(false) {
-		return e.cancelRemaining(store.WithLockWait(ctx, lockedRow), "")
+		return tasktypes.Of(e.taskTypes).CancelRemaining(store.WithLockWait(ctx, lockedRow), e.origin, "")
 	}
 	var notes []string
 	if e.postponed.any() {
-		err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			notes, err = store.NoteHooks(ctx, tx, "", nil, nil)
-			return err
-		})
-		if err != nil {
+		var err error
+		if notes, err = tasktypes.Of(e.taskTypes).NotedHooks(ctx); err != nil {
 			return err
 		}
 	}
@@ -83,7 +81,7 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 
 func (e *Engine) advanceEach(ctx context.Context, waits func(taskID, state string, now int64) bool) error {
 	ctx = store.WithLockWait(ctx, lockedRow)
-	if err := e.cancelRemaining(ctx, ""); err != nil {
+	if err := tasktypes.Of(e.taskTypes).CancelRemaining(ctx, e.origin, ""); err != nil {
 		return err
 	}
 	if err := e.k.Signals.WakeRest(ctx, e.k); err != nil {
@@ -134,7 +132,7 @@ func (e *Engine) advance(ctx context.Context, taskID string, item *store.StateRo
 			return d.step(ctx, tx)
 		})
 		if of != nil {
-			e.postponed.note(taskID, state, of.Now, !of.failed && !errors.Is(err, errNoHook))
+			e.postponed.note(taskID, state, of.Now, !of.failed && !errors.Is(err, tasktypes.ErrNoHook))
 		}
 		if failed, ok := asApplyFailure(err); ok {
 			out, err = e.withDecision(ctx, taskID, "advance", func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {
@@ -187,14 +185,14 @@ var system = store.Actor{Type: pawl.ActorSystem}
 
 // check runs the type's check on all submitted results, and then its approval rule.
 func (d *taskDecision) check(ctx context.Context, tx store.Tx) (effects, error) {
-	if name := d.lacks(); name != "" { // it is left to a process that has the hook
-		return effects{}, d.rules.noHook(name)
+	if err := d.rules.LacksCheck(d.Checks, d.Approves); err != nil { // it is left to a process that has the hook
+		return effects{}, err
 	}
 	task, items, err := d.load(ctx, tx, "submitted")
 	if err != nil {
 		return effects{}, err
 	}
-	complaints, err := d.rules.check(ctx, task, items)
+	complaints, err := d.rules.Check(ctx, task, items)
 	if d.failed = err != nil; d.failed { // it is repeated
 		failure := hookFailure(err, func(text string) pawl.Failure {
 			return complained([]pawl.Complaint{{Code: "check_failed", Message: text}})
@@ -204,7 +202,7 @@ func (d *taskDecision) check(ctx context.Context, tx store.Tx) (effects, error) 
 	if len(complaints) > 0 {
 		return effects{}, d.Checked(ctx, tx, false, false, store.Text(rules.Encode(allComplaints(complaints))), d.expiry())
 	}
-	consent, err := d.rules.approves(ctx, task, items)
+	consent, err := d.rules.Approves(ctx, task, items)
 	if err != nil {
 		d.e.log.WarnContext(ctx, "the approval rule failed; the task waits for a decision", "task_id", d.TaskID, "error", err)
 	}
@@ -232,8 +230,8 @@ func (d *taskDecision) expiry() *int64 {
 
 // applyApproved applies an approved task, or takes over the result of its apply item.
 func (d *taskDecision) applyApproved(ctx context.Context, tx store.Tx) (effects, error) {
-	if d.rules.Apply.Mode == pawl.ApplyGo && d.rules.hooks.Apply == nil { // no failure: it is left to a process that has the hook
-		return effects{}, d.rules.noHook("Apply")
+	if err := d.rules.LacksApply(); err != nil { // no failure: it is left to a process that has the hook
+		return effects{}, err
 	}
 	var moved effects
 	if d.accepted == nil {
@@ -278,7 +276,7 @@ func (d *taskDecision) applyByHook(ctx context.Context, tx store.Tx) (effects, e
 	if err := d.e.waitForOthers(ctx, tx); err != nil {
 		return effects{}, err
 	}
-	done, err := d.rules.apply(hookCtx, pawl.Application{Task: task, Items: items, Tx: store.Native(tx)})
+	done, err := d.rules.ApplyByHook(hookCtx, pawl.Application{Task: task, Items: items, Tx: store.Native(tx)})
 	end(err)
 	if err != nil {
 		return effects{}, &applyFailure{err}
@@ -289,7 +287,7 @@ func (d *taskDecision) applyByHook(ctx context.Context, tx store.Tx) (effects, e
 		return effects{}, err
 	}
 	out, err := d.settle(ctx, tx, done)
-	if hook := d.rules.hooks.AfterApply; hook != nil {
+	if hook := d.rules.AfterApply(); hook != nil {
 		out.applied = func(ctx context.Context) { hook(ctx, task, done) }
 	}
 	return out, err
@@ -329,7 +327,7 @@ func (d *taskDecision) applyByItem(ctx context.Context, tx store.Tx) (effects, e
 
 // makeApplyItem queues an item that applies the task.
 func (d *taskDecision) makeApplyItem(ctx context.Context, tx store.Tx) ([]store.DueItem, error) {
-	row := d.rules.applyItem(d.e.k.IDs.Next("itm"), d.Namespace, d.TaskID)
+	row := applyItem(d.rules, d.e.k.IDs.Next("itm"), d.Namespace, d.TaskID)
 	queued := store.DueItem{Namespace: row.Namespace, ItemID: row.ID, Type: row.Type, Rank: store.NewRank(row.Priority)}
 	return []store.DueItem{queued}, d.e.insertMore(ctx, tx, []store.NewItem{row})
 }
@@ -434,7 +432,7 @@ func asApplyFailure(err error) (*applyFailure, bool) {
 // load reads the task, and its items in a state if the rules need them.
 func (d *taskDecision) load(ctx context.Context, tx store.Tx, state string) (pawl.Task, []pawl.Item, error) {
 	task, err := store.GetTask(ctx, tx, d.Namespace, d.TaskID)
-	if err != nil || !d.rules.looksAtItems() {
+	if err != nil || !d.rules.LooksAtItems() {
 		return task, nil, err
 	}
 	ids, err := d.ItemsIn(ctx, tx, state, pawl.MaxItemsPerTask)

@@ -30,7 +30,6 @@ var (
 	revokeSQL     = store.Texts(sqlFiles, "revoke.sql")
 	statsSQL      = store.Texts(sqlFiles, "stats.sql")
 	totalsSQL     = store.Texts(sqlFiles, "totals.sql")
-	typeSQL       = store.Texts(sqlFiles, "type.sql")
 	uniqueSQL     = store.Texts(sqlFiles, "unique.sql")
 	uploadSQL     = store.Texts(sqlFiles, "upload.sql")
 )

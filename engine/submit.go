@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/internal/asked"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
@@ -27,7 +28,7 @@ func (e *Engine) Submit(ctx context.Context, calls []pawl.SubmitCall) ([]pawl.Re
 				return pawl.Moved{}, err
 			}
 			body := submitBody{json.RawMessage(rules.OrNull(c.Result)), c.Evidence, c.Notes}
-			return e.submit(ctx, c.Fence, "submit", body, func(r *typeRules, _ store.ItemRow) (store.Submission, error) {
+			return e.submit(ctx, c.Fence, "submit", body, func(r *tasktypes.Rules, _ store.ItemRow) (store.Submission, error) {
 				parts, err := e.partsOfWhole(ctx, r, c.ItemID)
 				if err != nil {
 					return store.Submission{}, err
@@ -51,12 +52,12 @@ func (e *Engine) Finalize(ctx context.Context, calls []pawl.FinalizeCall) ([]paw
 				return pawl.Moved{}, err
 			}
 			body := finalizeBody{c.Mode == pawl.FinalizeBestEffort, c.Evidence, c.Notes}
-			return e.submit(ctx, c.Fence, "finalize", body, func(r *typeRules, it store.ItemRow) (store.Submission, error) {
+			return e.submit(ctx, c.Fence, "finalize", body, func(r *tasktypes.Rules, it store.ItemRow) (store.Submission, error) {
 				parts, err := e.liveParts(ctx, c.ItemID)
 				if err != nil {
 					return store.Submission{}, err
 				}
-				result, err := r.assemble(ctx, it.Item, parts, c.Mode == pawl.FinalizeBestEffort)
+				result, err := r.Assemble(ctx, it.Item, parts, c.Mode == pawl.FinalizeBestEffort)
 				if err == nil { // a hook, or the key of a part, may refer to blobs that no part refers to
 					err = e.referTask(ctx, "finalize", it.TaskID, blobsIn(result))
 				}
@@ -115,7 +116,7 @@ func (e *Engine) putPart(ctx context.Context, c *pawl.PartCall) (pawl.ItemPart, 
 }
 
 // partOf returns the row of a part.
-func (e *Engine) partOf(ctx context.Context, c *pawl.PartCall, r *typeRules) store.Part {
+func (e *Engine) partOf(ctx context.Context, c *pawl.PartCall, r *tasktypes.Rules) store.Part {
 	sum := sha256.Sum256(c.Payload)
 	p := store.Part{
 		ID:       e.k.IDs.Next("prt"),
@@ -156,7 +157,7 @@ func (e *Engine) liveParts(ctx context.Context, itemID string) ([]pawl.ItemPart,
 
 // partsOfWhole reads the parts that the type requires beside a result that is handed in
 // whole; nil if it requires none.
-func (e *Engine) partsOfWhole(ctx context.Context, r *typeRules, itemID string) ([]pawl.ItemPart, error) {
+func (e *Engine) partsOfWhole(ctx context.Context, r *tasktypes.Rules, itemID string) ([]pawl.ItemPart, error) {
 	if len(r.RequiredParts()) == 0 {
 		return nil, nil
 	}
@@ -177,7 +178,7 @@ func (e *Engine) lacksParts(ctx context.Context, it *store.ItemRow, refusal erro
 	if !it.Acceptance || pawl.CodeOf(refusal) != pawl.CodeConflict {
 		return refusal
 	}
-	r, _, err := e.rulesOfTask(ctx, it.TaskID)
+	r, _, err := tasktypes.Of(e.taskTypes).OfTask(ctx, it.TaskID)
 	if err != nil {
 		return err
 	}
@@ -191,7 +192,7 @@ func (e *Engine) lacksParts(ctx context.Context, it *store.ItemRow, refusal erro
 
 // accepting reads an item and the rules of its task's type. It refuses a call that the
 // fence, the state or the type does not allow.
-func (e *Engine) accepting(ctx context.Context, f pawl.Fence, op string) (store.ItemRow, *typeRules, error) {
+func (e *Engine) accepting(ctx context.Context, f pawl.Fence, op string) (store.ItemRow, *tasktypes.Rules, error) {
 	it, now, err := e.k.Item(ctx, f.ItemID)
 	if err == nil {
 		err = rules.CheckFence(rules.Item(it), f, now, op)
@@ -208,7 +209,7 @@ func (e *Engine) accepting(ctx context.Context, f pawl.Fence, op string) (store.
 		return it, nil, &pawl.Error{Code: pawl.CodeConflict, Op: op, State: string(it.State), Allowed: rules.Allowed(rules.Item(it)),
 			Message: "results of this type need no acceptance: complete the item instead"}
 	}
-	r, _, err := e.rulesOfTask(ctx, it.TaskID)
+	r, _, err := tasktypes.Of(e.taskTypes).OfTask(ctx, it.TaskID)
 	return it, r, err
 }
 
@@ -220,7 +221,7 @@ func (e *Engine) submit(
 	f pawl.Fence,
 	op string,
 	body any,
-	make func(*typeRules, store.ItemRow) (store.Submission, error),
+	make func(*tasktypes.Rules, store.ItemRow) (store.Submission, error),
 ) (pawl.Moved, error) {
 	request := requestOfBody(op, f, body)
 	m, it, err := e.submitNew(ctx, f, op, request, make)
@@ -233,7 +234,7 @@ func (e *Engine) submitNew(
 	f pawl.Fence,
 	op string,
 	request int64,
-	make func(*typeRules, store.ItemRow) (store.Submission, error),
+	make func(*tasktypes.Rules, store.ItemRow) (store.Submission, error),
 ) (pawl.Moved, store.ItemRow, error) {
 	it, r, err := e.accepting(ctx, f, op)
 	if err != nil {

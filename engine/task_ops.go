@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -31,7 +32,7 @@ func (e *Engine) BuryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.R
 }
 
 func (e *Engine) changeTasks(ctx context.Context, verb string, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
-	if err := checkBatch(verb, len(calls)); err != nil {
+	if err := rules.CheckBatch(verb, len(calls)); err != nil {
 		return nil, err
 	}
 	calls = slices.Clone(calls)
@@ -184,7 +185,7 @@ func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call
 		return nil, err
 	}
 	if found && verb == "retry" && c.FailedIn == pawl.KindApply && it.State == string(pawl.ItemCancelled) {
-		r, err := e.rulesOf(ctx, tx, c.Namespace, c.Type, c.TypeVersion)
+		r, err := tasktypes.Of(e.taskTypes).In(ctx, tx, c.Namespace, c.Type, c.TypeVersion)
 		if err != nil {
 			return nil, err
 		}
@@ -234,7 +235,7 @@ func (e *Engine) itemsQueued(items []store.DueItem) {
 // DeleteTasks deletes tasks; see pawl.TaskOperator. It returns their ids.
 func (e *Engine) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[string], error) {
 	calls = idform.Calls(calls)
-	if err := cmp.Or(checkBatch("delete", len(calls)), e.notInTx("delete")); err != nil {
+	if err := cmp.Or(rules.CheckBatch("delete", len(calls)), e.notInTx("delete")); err != nil {
 		return nil, err
 	}
 	if err := e.Log(ctx); err != nil { // what is removed is in the log before

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -217,15 +218,11 @@ func (e *Engine) fitsOlder(ctx context.Context, tx store.Tx, d *draft, older paw
 	if older.TypeVersion == d.task.TypeVersion {
 		return nil
 	}
-	r, err := e.rulesOf(ctx, tx, older.Namespace, older.Type, older.TypeVersion)
+	r, err := tasktypes.Of(e.taskTypes).In(ctx, tx, older.Namespace, older.Type, older.TypeVersion)
 	if err != nil {
 		return err
 	}
-	payload, err := r.CheckPayload(d.hold.given, false)
-	if err != nil {
-		return err
-	}
-	return r.CheckItems(d.hold.given.Items, payload)
+	return r.CheckInput(d.hold.given)
 }
 
 // uniqueKey returns the key that a new task asks for by its Unique or Debounce; "" = none.

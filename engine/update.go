@@ -7,6 +7,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -25,9 +26,9 @@ func (e *Engine) updateTask(ctx context.Context, call *pawl.TaskUpdate) (t pawl.
 		return t, err
 	}
 	if call.Priority != nil {
-		if _, q, err := e.rulesOfTask(ctx, call.TaskID); err != nil {
+		if r, _, err := tasktypes.Of(e.taskTypes).OfTask(ctx, call.TaskID); err != nil {
 			return t, err
-		} else if err := e.checkItemQueues(ctx, queue.Pair{Type: q.Type, Priority: *call.Priority}, nil); err != nil {
+		} else if err := e.checkItemQueues(ctx, queue.Pair{Type: r.Name, Priority: *call.Priority}, nil); err != nil {
 			return t, err
 		}
 	}

@@ -206,7 +206,8 @@ func (g *LockedItem) EndPlan(ctx context.Context, tx Tx, n int) (bool, error) {
 	if ended, err := g.EndAside(ctx, tx, string(result)); err != nil || !ended {
 		return false, err
 	}
-	return EndPlanning(ctx, tx, g.TaskID, n, g.Now)
+	changed, err := tx.Exec(ctx, typeSQL["end planning"], TaskID(g.TaskID), n, g.Now)
+	return changed == 1, err
 }
 
 // EndAside ends the locked plan or apply item with its result.

@@ -256,8 +256,8 @@ func (t *Tally) add(ctx context.Context, tx Tx) error {
 	return tx.ExecEach(ctx, seriesSQL["add"], args)
 }
 
-// QueueBacklog is how many items are in a queue.
-type QueueBacklog struct {
+// queueBacklog is how many items are in a queue.
+type queueBacklog struct {
 	QueueName
 	number int64
 	pawl.Backlog
@@ -267,10 +267,29 @@ type QueueBacklog struct {
 // where no queue has a backlog.
 const backlogSought = 24 * 60
 
-// ReadBacklog counts the items of all queues that have some, or had when they were counted last, unless
+// KeepBacklog stores the backlog at the end of a minute, unless it is stored already.
+func KeepBacklog(ctx context.Context, db DB, minute int64) error {
+	var queues []queueBacklog
+	err := db.View(ctx, func(ctx context.Context, tx Tx) (err error) {
+		queues, err = readBacklog(ctx, tx, minute)
+		return err
+	})
+	if err != nil || len(queues) == 0 {
+		return err
+	}
+	return db.Do(ctx, func(ctx context.Context, tx Tx) error {
+		rows := make([][]any, len(queues))
+		for i, b := range queues {
+			rows[i] = []any{b.number, minute, b.Namespace, b.Queued, b.Leased, b.Waiting, b.Scheduled}
+		}
+		return tx.ExecEach(ctx, seriesSQL["put backlog"], rows)
+	})
+}
+
+// readBacklog counts the items of all queues that have some, or had when they were counted last, unless
 // the backlog of the minute is stored already.
 // It reads the narrow tables: about 100 ms for a million items.
-func ReadBacklog(ctx context.Context, tx Tx, minute int64) (out []QueueBacklog, err error) {
+func readBacklog(ctx context.Context, tx Tx, minute int64) (out []queueBacklog, err error) {
 	var last int64
 	if _, err := Row(ctx, tx, []any{&last}, seriesSQL["last backlog"], minute); err != nil || last >= minute {
 		return nil, err
@@ -281,7 +300,7 @@ func ReadBacklog(ctx context.Context, tx Tx, minute int64) (out []QueueBacklog, 
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var b QueueBacklog
+		var b queueBacklog
 		if err := rows.Scan(&b.number, &b.Queued, &b.Leased, &b.Waiting, &b.Scheduled); err != nil {
 			return nil, err
 		}
@@ -297,15 +316,6 @@ func ReadBacklog(ctx context.Context, tx Tx, minute int64) (out []QueueBacklog, 
 		}
 	}
 	return out, nil
-}
-
-// PutBacklog stores the backlog at the end of a minute.
-func PutBacklog(ctx context.Context, tx Tx, minute int64, queues []QueueBacklog) error {
-	rows := make([][]any, len(queues))
-	for i, b := range queues {
-		rows[i] = []any{b.number, minute, b.Namespace, b.Queued, b.Leased, b.Waiting, b.Scheduled}
-	}
-	return tx.ExecEach(ctx, seriesSQL["put backlog"], rows)
 }
 
 // Series reads the counters of the queues of a namespace. Since, Until and Step of the query

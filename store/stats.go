@@ -36,8 +36,8 @@ func Stats(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats,
 		return s, err
 	}
 	var first ItemID
-	for k, id := range oldest {
-		if k.State == string(pawl.ItemQueued) && (first == "" || id < first) {
+	for _, states := range oldest {
+		if id := states[string(pawl.ItemQueued)]; id != "" && (first == "" || id < first) {
 			first = id
 		}
 	}
@@ -130,25 +130,21 @@ func counts(ctx context.Context, tx Tx, query, namespace string, put func(string
 	}, query, namespace)
 }
 
-// QueueState is a state of the items of a queue; a lease that has run out is expired.
-type QueueState struct {
-	QueueName
-	State string
-}
-
 // Oldest returns the oldest item of each queue of a namespace, or of all if it is "", in each state
 // that is not an end and has no lease.
-func Oldest(ctx context.Context, tx Tx, namespace string) (map[QueueState]ItemID, error) {
-	out := map[QueueState]ItemID{}
+func Oldest(ctx context.Context, tx Tx, namespace string) (map[QueueName]map[string]ItemID, error) {
+	out := map[QueueName]map[string]ItemID{}
 	err := EachRow(ctx, tx, func(rows Rows) error {
-		var k QueueState
+		var of QueueName
+		var state string
 		var id ItemID
-		if err := rows.Scan(&k.Namespace, &k.Type, &k.State, &id); err != nil {
+		if err := rows.Scan(&of.Namespace, &of.Type, &state, &id); err != nil || id == "" {
 			return err
 		}
-		if id != "" {
-			out[k] = id
+		if out[of] == nil {
+			out[of] = map[string]ItemID{}
 		}
+		out[of][state] = id
 		return nil
 	}, totalsSQL["oldest"], namespace)
 	return out, err

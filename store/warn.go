@@ -27,8 +27,8 @@ func Warnings(ctx context.Context, db DB, more []Look) ([]Warning, error) {
 		if err != nil {
 			return err
 		}
-		for _, look := range slices.Concat([]Look{overLimits, noSweep, noWorkers, longPauses, noHook}, more,
-			[]Look{shortLeases, sequencerBehind, pendingConsequences}) {
+		for _, look := range slices.Concat([]Look{overLimits, noSweep, noWorkers, longPauses}, more,
+			[]Look{sequencerBehind, pendingConsequences}) {
 			found, err := look(ctx, tx, now)
 			if err != nil {
 				return err

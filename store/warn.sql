@@ -44,16 +44,3 @@ FROM (
   ORDER BY id
   LIMIT $2
 ) e
-
--- name: newest attempts
-SELECT e.item_id, e.attempt, w.namespace, w.type, m.event, e.created_at
-FROM (
-  SELECT id, item_id, attempt, move, created_at
-  FROM pawl.task_events
-  WHERE item_id IS NOT NULL AND attempt IS NOT NULL
-  ORDER BY id DESC
-  LIMIT $1
-) e
-JOIN pawl.moves m ON m.code = e.move AND m.event IN ('leased', 'completed', 'submitted', 'lease_expired')
-JOIN pawl.all_items w ON w.id = e.item_id
-ORDER BY e.id DESC

@@ -96,24 +96,6 @@ func longPauses(ctx context.Context, tx Tx, now int64) (out []Warning, err error
 	return out, err
 }
 
-// shortLeases warns of types whose leases are shorter than nearly all of their attempts take.
-func shortLeases(ctx context.Context, tx Tx, _ int64) ([]Warning, error) {
-	found, err := MeasureTypes(ctx, tx, func(QueueName) bool { return true })
-	if err != nil {
-		return nil, err
-	}
-	var out []Warning
-	for _, m := range found {
-		if !m.Short() || len(out) == WarnedTypes {
-			continue
-		}
-		out = append(out, warning("short_lease", fmt.Sprintf("type %s of namespace %s has a lease of %s, and 95 %% of its newest %d "+
-			"attempts took up to %s: a worker that misses its heartbeats loses its item", m.Type, m.Namespace, m.Lease, len(m.Runs),
-			m.Quantile(95).Round(time.Millisecond)), shellwords.Line(m.Namespace, "type suggest", m.Type)))
-	}
-	return out, nil
-}
-
 // sequencerBehind warns if events have had no position for long.
 func sequencerBehind(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
 	feed, err := ReadFeed(ctx, tx)

@@ -200,13 +200,7 @@ func (f *filler) day(others map[time.Duration]func()) {
 // backlog stores what is in the queues now.
 func (f *filler) backlog() {
 	minute := f.clock.now().Unix()/60 - 1
-	f.check(f.db.Do(f, func(ctx context.Context, tx store.Tx) error {
-		queues, err := store.ReadBacklog(ctx, tx, minute)
-		if err == nil {
-			err = store.PutBacklog(ctx, tx, minute, queues)
-		}
-		return err
-	}))
+	f.check(store.KeepBacklog(f, f.db, minute))
 }
 
 // work does all the queued work of a type. A tenth of it fails at first.

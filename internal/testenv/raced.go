@@ -19,7 +19,7 @@ var raced = []struct {
 	// processes hear of each other, and connections.
 	{packages: []string{"./engine/internal/budgets", "./engine/internal/bulk", "./engine/internal/commit", "./engine/internal/queue",
 		"./engine/internal/relays", "./engine/internal/schedules", "./engine/internal/signals",
-		"./engine/internal/stream", "./internal/watch", "./feed", "./relay", "./worker"},
+		"./engine/internal/stream", "./engine/internal/tasktypes", "./internal/watch", "./feed", "./relay", "./worker"},
 		skip: "./^(postgres|client_sqlite)$"},
 	{packages: []string{"./engine", "./engine/internal/logs", "./server", "./store/postgres", "./store/sqlite"}, onBoth: []string{
 		"TestConcurrentWalk", "TestNoEndOfATaskIsMissed", "TestAnotherProcessEndsATask", "TestWorkWithoutAWordIsFoundByAllWhoWait",
@@ -39,7 +39,7 @@ var raced = []struct {
 		"TestWorkWithoutAWordIsFoundByAllWhoWait", "TestAWaitingClaimOutlivesItsConnection", "TestCommittedWakesClaims",
 		"TestRevokingRaces",
 		// What an engine keeps in memory, and its goroutines.
-		"TestServersMeetNewNamesAtOnce", "TestServersCreateAQueueAtOnce", "TestCreatesAtOnceHaveTheRulesOfTheirType",
+		"TestServersMeetNewNamesAtOnce", "TestServersCreateAQueueAtOnce",
 		"TestTheKeyOfALongCallIsRenewed", "TestManyWriteOneLog",
 		// Connections to PostgreSQL.
 		"TestContexts", "TestDeadlockRunsAgain", "TestManyMigrateAtOnce", "TestCrossedBatches", "TestLastTwoAtOnce",

@@ -55,6 +55,7 @@ var arrows = map[string][]string{
 		"engine/internal/schedules",
 		"engine/internal/signals",
 		"engine/internal/stream",
+		"engine/internal/tasktypes",
 		"engine/internal/taskwait",
 		"internal/asked",
 		"internal/idform",
@@ -69,7 +70,7 @@ var arrows = map[string][]string{
 	"engine/internal/taskwait": {"", "store", "internal/watch"},
 	"engine/internal/queue":    {"", "store", "internal/watch"},
 	"engine/internal/commit":   {"", "store"},
-	"engine/internal/rules":    {"", "schema", "internal/jsonscan", "internal/nearest", "internal/shellwords"},
+	"engine/internal/rules":    {"", "internal/jsonscan", "internal/nearest", "internal/shellwords"},
 	"worker":                   {"", "tracing"},
 	"worker/rabbitmq":          {""},
 	"agent":                    {"", "schema", "tracing"},
@@ -199,6 +200,8 @@ var arrows = map[string][]string{
 	"engine/internal/signals": {"", "store", "engine/internal/kernel", "engine/internal/rules"},
 	"engine/internal/schedules": {"", "store", "engine/internal/commit", "engine/internal/kernel", "engine/internal/rules", ticks,
 		"internal/shellwords"},
+	"engine/internal/tasktypes": {"", "schema", "store", "engine/internal/kernel", "engine/internal/rules", "internal/jsonscan",
+		"internal/nearest", "internal/shellwords"},
 	ticks: {""},
 }
 
@@ -249,7 +252,7 @@ func TestArrowsPointDown(t *testing.T) {
 // rooms are the features of the engine that have a package of their own.
 var rooms = []string{
 	"engine/internal/apikeys", "engine/internal/budgets", "engine/internal/bulk", "engine/internal/logs",
-	"engine/internal/relays", "engine/internal/schedules", "engine/internal/signals",
+	"engine/internal/relays", "engine/internal/schedules", "engine/internal/signals", "engine/internal/tasktypes",
 }
 
 // A room meets others by the kernel alone: neither it nor a package below it may import the engine or another room.

@@ -31,6 +31,8 @@ type Core struct {
 	Feed Feed
 	// Work returns the verbs of tasks over a Kernel. Their tasks have an origin.
 	Work func(k *Kernel, of Origin) Tasks
+	// Named returns types of a namespace that programs have named, a given one first: tasks had them, or workers take them.
+	Named func(ctx context.Context, tx store.Tx, namespace, first string) ([]string, error)
 	// Refer keeps the uploaded blobs that a text refers to which belongs to no task. The text is stored by w.
 	Refer func(ctx context.Context, w *Write, op, text string) error
 	// Signals are the signals of all namespaces.

@@ -308,14 +308,15 @@ func (f *Fields) Types(types []string) {
 	}
 }
 
-// CheckBatch refuses a call with more than pawl.MaxItemsPerCall entries.
-func CheckBatch(op string, n int) error {
-	if n > pawl.MaxItemsPerCall {
-		return &pawl.Error{
-			Code:    pawl.CodeInvalid,
-			Op:      op,
-			Message: fmt.Sprintf("%d calls in one batch; at most %d are allowed", n, pawl.MaxItemsPerCall),
+// TypeName refuses the names of plan and apply items, and names with a comma:
+// filters take lists of types that are separated by commas.
+func (f *Fields) TypeName(pointer, name string) {
+	for _, end := range []string{pawl.PlanSuffix, pawl.ApplySuffix} {
+		if strings.HasSuffix(name, end) {
+			f.Add(pointer, "ends in %s, which is kept for items that Pawl makes", end)
 		}
 	}
-	return nil
+	if strings.Contains(name, ",") {
+		f.Add(pointer, "contains a comma, which separates the types in a list")
+	}
 }

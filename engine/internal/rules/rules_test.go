@@ -78,3 +78,13 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("an ended task: %v", err)
 	}
 }
+
+func TestCallBytes(t *testing.T) {
+	b := CallBytes{Op: "create"}
+	if err := b.Take(pawl.MaxCallBytes); err != nil {
+		t.Error(err)
+	}
+	if err := b.Take(1); pawl.CodeOf(err) != pawl.CodeTooLarge {
+		t.Errorf("one byte more: %v", err)
+	}
+}

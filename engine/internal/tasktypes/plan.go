@@ -1,8 +1,9 @@
-package engine
+package tasktypes
 
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -14,21 +15,49 @@ import (
 	"github.com/pawl-work/pawl/schema"
 )
 
-// WithDefaults returns a task with the type's priority and max_attempts if it names none.
-func (r *typeRules) WithDefaults(t pawl.NewTask) pawl.NewTask {
+// Planned returns a task with the defaults of its type and the items of its plan. A clone
+// keeps the items of the older task. Nothing is written.
+func (r *Rules) Planned(ctx context.Context, t *pawl.NewTask, cloned bool, now time.Time) (*pawl.NewTask, error) {
+	p := r.withDefaults(*t)
+	payload, err := r.checkPayload(&p, cloned)
+	if err != nil {
+		return nil, err
+	}
+	if !r.plans() || cloned && len(p.Items) > 0 {
+		return &p, r.CheckItems(p.Items, payload)
+	}
+	switch r.Plan.Mode {
+	case pawl.PlanSplit:
+		p.Items, err = r.split(payload)
+	case pawl.PlanGo:
+		p.Items, err = r.planByHook(ctx, p)
+	case pawl.PlanItem:
+		return &p, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if p.Payload == nil {
+		p.Payload = json.RawMessage("null") // so that the task does not count as a task of one item
+	}
+	return &p, r.checkPlan("/items", p.Items, now)
+}
+
+// withDefaults returns a task with the type's priority and max_attempts if it names none.
+func (r *Rules) withDefaults(t pawl.NewTask) pawl.NewTask {
 	t.Priority, t.MaxAttempts = cmp.Or(t.Priority, r.Priority), cmp.Or(t.MaxAttempts, r.MaxAttempts)
 	return t
 }
 
-// Plans reports whether the type makes the items of its tasks.
-func (r *typeRules) Plans() bool {
+// plans reports whether the type makes the items of its tasks.
+func (r *Rules) plans() bool {
 	return r.Plan.Mode != "" && r.Plan.Mode != pawl.PlanStatic
 }
 
-// CheckPayload checks the payload of a task and returns it. The payload of a task of one
+// checkPayload checks the payload of a task and returns it. The payload of a task of one
 // item is its input. It refuses items if the type plans them, except in a clone, which
 // has the items of the older task.
-func (r *typeRules) CheckPayload(t *pawl.NewTask, cloned bool) (json.RawMessage, error) {
+func (r *Rules) checkPayload(t *pawl.NewTask, cloned bool) (json.RawMessage, error) {
 	payload := t.Payload
 	if len(payload) == 0 && len(t.Items) == 1 && t.Items[0].Key == "" {
 		payload = t.Items[0].Input
@@ -38,14 +67,14 @@ func (r *typeRules) CheckPayload(t *pawl.NewTask, cloned bool) (json.RawMessage,
 	if len(f) == 0 {
 		f = r.fits("/payload", r.PayloadSchema, payload)
 	}
-	if r.Plans() && len(t.Items) > 0 && !cloned {
+	if r.plans() && len(t.Items) > 0 && !cloned {
 		f.Add("/items", "must be left out: the type plans the items of its tasks")
 	}
 	return payload, f.Err("create")
 }
 
 // maxItems returns how many items a task of the type may have.
-func (r *typeRules) maxItems() int {
+func (r *Rules) maxItems() int {
 	if r.Limits.MaxItems > 0 {
 		return r.Limits.MaxItems
 	}
@@ -53,16 +82,16 @@ func (r *typeRules) maxItems() int {
 }
 
 // payloadSize checks a payload or input against the type's limit.
-func (r *typeRules) payloadSize(at string, raw json.RawMessage) (f rules.Fields) {
+func (r *Rules) payloadSize(at string, raw json.RawMessage) (f rules.Fields) {
 	if limit := r.Limits.MaxPayloadBytes; limit > 0 && len(raw) > limit {
 		f.Add(at, "has %d bytes; at most %d are allowed", len(raw), limit)
 	}
 	return f
 }
 
-// CheckPlan checks the items that a plan made. at is their pointer, and now bounds the
+// checkPlan checks the items that a plan made. at is their pointer, and now bounds the
 // times that they name.
-func (r *typeRules) CheckPlan(at string, items []pawl.NewItem, now time.Time) error {
+func (r *Rules) checkPlan(at string, items []pawl.NewItem, now time.Time) error {
 	var f rules.Fields
 	switch {
 	case len(items) == 0:
@@ -78,9 +107,18 @@ func (r *typeRules) CheckPlan(at string, items []pawl.NewItem, now time.Time) er
 	return r.inputs(at, items).Err("plan")
 }
 
+// CheckInput checks a task as Planned does, without the items of its plan.
+func (r *Rules) CheckInput(t *pawl.NewTask) error {
+	payload, err := r.checkPayload(t, false)
+	if err != nil {
+		return err
+	}
+	return r.CheckItems(t.Items, payload)
+}
+
 // CheckItems checks the items that a call names. Without items, the payload is the
 // input of the only one.
-func (r *typeRules) CheckItems(items []pawl.NewItem, payload json.RawMessage) error {
+func (r *Rules) CheckItems(items []pawl.NewItem, payload json.RawMessage) error {
 	var f rules.Fields
 	if len(items) > r.maxItems() {
 		f.Add("/items", "has %d items; at most %d are allowed", len(items), r.maxItems())
@@ -95,7 +133,7 @@ func (r *typeRules) CheckItems(items []pawl.NewItem, payload json.RawMessage) er
 // inputs checks the inputs of items against the type's input schema and limit. It
 // refuses dependencies if results are accepted with the task: an item that waits would
 // wait for the approval of its own task. It stops after schema.MaxErrors faults.
-func (r *typeRules) inputs(at string, items []pawl.NewItem) (f rules.Fields) {
+func (r *Rules) inputs(at string, items []pawl.NewItem) (f rules.Fields) {
 	compiled, bad := r.schemas.Get(r.InputSchema)
 	for _, b := range bad {
 		f.Add(at+b.Pointer, "%s", b.Message)
@@ -118,9 +156,9 @@ func (r *typeRules) inputs(at string, items []pawl.NewItem) (f rules.Fields) {
 	return f
 }
 
-// Split makes the items of a payload: one for each chunk of the list that the plan
+// split makes the items of a payload: one for each chunk of the list that the plan
 // points to.
-func (r *typeRules) Split(payload json.RawMessage) ([]pawl.NewItem, error) {
+func (r *Rules) split(payload json.RawMessage) ([]pawl.NewItem, error) {
 	p := &r.Plan
 	where := "/payload" + p.Pointer
 	found := jsonscan.Select(payload, []string{p.Pointer})[0]
@@ -143,7 +181,7 @@ func (r *typeRules) Split(payload json.RawMessage) ([]pawl.NewItem, error) {
 			copied.Write(memberOf(name, v))
 		}
 	}
-	size := callBytes{Op: "plan"}
+	size := rules.CallBytes{Op: "plan"}
 	if err := size.Take(len(found) + n*copied.Len()); err != nil {
 		return nil, err
 	}
@@ -154,7 +192,7 @@ func (r *typeRules) Split(payload json.RawMessage) ([]pawl.NewItem, error) {
 		if p.Number != "" {
 			b.Write(memberOf(p.Number, json.RawMessage(strconv.Itoa(i+1))))
 		}
-		b.Write(memberOf(rules.ChunkMember(p), listOf(chunk)))
+		b.Write(memberOf(chunkMember(p), listOf(chunk)))
 		b.Write(copied.Bytes())
 		b.Bytes()[0] = '{'
 		b.WriteByte('}')
@@ -183,9 +221,9 @@ func listOf(elements []json.RawMessage) json.RawMessage {
 	return b.Bytes()
 }
 
-// readPlan decodes the result of a plan item: {"items": [{"input": …}, …]}, or the list
+// ReadPlan decodes and checks the result of a plan item: {"items": [{"input": …}, …]}, or the list
 // alone.
-func readPlan(raw json.RawMessage) ([]pawl.NewItem, error) {
+func (r *Rules) ReadPlan(raw json.RawMessage, now time.Time) ([]pawl.NewItem, error) {
 	var plan struct {
 		Items []pawl.NewItem `json:"items"`
 	}
@@ -199,5 +237,5 @@ func readPlan(raw json.RawMessage) ([]pawl.NewItem, error) {
 		why := strings.TrimPrefix(err.Error(), "json: ")
 		return nil, pawl.Invalid("/result", `is no plan, which is {"items": [{"input": …}, …]}: %s`, why)
 	}
-	return plan.Items, nil
+	return plan.Items, r.checkPlan("/result/items", plan.Items, now)
 }

@@ -1,3 +1,15 @@
+-- name: newest version
+SELECT t.version, t.definition, t.created_at, t.removed_at
+FROM pawl.types t
+WHERE t.namespace = $1 AND t.name = $2
+ORDER BY t.version DESC
+LIMIT 1
+
+-- name: one version
+SELECT t.version, t.definition, t.created_at, t.removed_at
+FROM pawl.types t
+WHERE t.namespace = $1 AND t.name = $2 AND t.version = $3
+
 -- name: put type
 INSERT INTO pawl.types (namespace, name, version, definition, created_at)
 VALUES ($1, $2, $3, $4, $5)
@@ -13,26 +25,6 @@ SELECT t.namespace, t.name, MAX(t.version), MAX(CASE WHEN t.removed_at IS NULL T
   CASE WHEN COUNT(*) > 1 THEN MAX(CASE WHEN t.definition LIKE '%"lease_seconds":%' THEN 1 ELSE 0 END) ELSE 0 END
 FROM pawl.types t
 GROUP BY t.namespace, t.name
-
--- name: need parts
-UPDATE pawl.items
-SET parts_required = $2
-WHERE task_id = $1 AND kind = 'work' AND parts_required IS NULL
-
--- name: need parts of a task of one
-UPDATE pawl.tasks
-SET parts_required = $2
-WHERE id = $1 AND solo = 1 AND parts_required IS NULL
-
--- name: begin planning
-UPDATE pawl.task_counters
-SET planning = 1, todo = 1
-WHERE task_id = $1
-
--- name: ignore failures
-UPDATE pawl.task_counters
-SET ignores_failures = 1
-WHERE task_id = $1 AND ignores_failures = 0
 
 -- name: about to fail
 SELECT l.item_id, l.failures, t.type, t.type_version
@@ -72,3 +64,47 @@ LIMIT $3
 -- name: types
 SELECT t.name, t.version, t.definition, t.created_at, t.removed_at
 FROM pawl.types t
+
+-- name: fit leases
+UPDATE pawl.leases
+SET lease_seconds = $2, lease_expires_at = acquired_at + CAST(CASE WHEN start_to_close < $2 THEN start_to_close ELSE $2 END AS bigint) * $3
+WHERE item_id IN @ids($1)
+RETURNING item_id, lease_expires_at
+
+-- name: note hook
+INSERT INTO pawl.type_hooks (type, hook)
+VALUES ($1, $2)
+ON CONFLICT (type, hook) DO NOTHING
+
+-- name: forget hook
+DELETE FROM pawl.type_hooks
+WHERE type = $1 AND hook = $2
+
+-- name: noted hooks
+SELECT h.type || ' ' || h.hook
+FROM pawl.type_hooks h
+ORDER BY h.type, h.hook
+
+-- Tasks whose checks no process has tried for a while.
+-- name: unchecked
+SELECT k.namespace, t.type, COUNT(*), MIN(k.updated_at)
+FROM pawl.task_counters k
+JOIN pawl.tasks t ON t.id = k.task_id
+WHERE k.todo = 1 AND k.state = 'submitted' AND k.ready_for_approval = 0 AND k.updated_at < $1
+  AND EXISTS (SELECT 1 FROM pawl.type_hooks h WHERE h.type = t.type)
+GROUP BY k.namespace, t.type
+ORDER BY k.namespace, t.type
+LIMIT $2
+
+-- name: newest attempts
+SELECT e.item_id, e.attempt, w.namespace, w.type, m.event, e.created_at
+FROM (
+  SELECT id, item_id, attempt, move, created_at
+  FROM pawl.task_events
+  WHERE item_id IS NOT NULL AND attempt IS NOT NULL
+  ORDER BY id DESC
+  LIMIT $1
+) e
+JOIN pawl.moves m ON m.code = e.move AND m.event IN ('leased', 'completed', 'submitted', 'lease_expired')
+JOIN pawl.all_items w ON w.id = e.item_id
+ORDER BY e.id DESC

@@ -1,24 +1,33 @@
-package engine
+package rules
 
 import (
 	"fmt"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/engine/internal/rules"
 )
 
-func checkBatch(op string, n int) error { return rules.CheckBatch(op, n) }
+// CheckBatch refuses a call with more than pawl.MaxItemsPerCall entries.
+func CheckBatch(op string, n int) error {
+	if n > pawl.MaxItemsPerCall {
+		return &pawl.Error{
+			Code:    pawl.CodeInvalid,
+			Op:      op,
+			Message: fmt.Sprintf("%d calls in one batch; at most %d are allowed", n, pawl.MaxItemsPerCall),
+		}
+	}
+	return nil
+}
 
-// callBytes counts the bytes that one call stores: a short call may store many by
+// CallBytes counts the bytes that one call stores: a short call may store many by
 // cloning or by a plan.
-type callBytes struct {
+type CallBytes struct {
 	Op   string // the verb, for the error
 	used int
 }
 
 // Take counts n bytes. It returns an error with code too_large, and counts nothing,
 // if the call would store more than pawl.MaxCallBytes.
-func (r *callBytes) Take(n int) error {
+func (r *CallBytes) Take(n int) error {
 	if r.used+n > pawl.MaxCallBytes {
 		return &pawl.Error{
 			Code:    pawl.CodeTooLarge,
