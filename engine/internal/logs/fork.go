@@ -18,10 +18,6 @@ import (
 // of a second, and is never less.
 func (g *Log) ForkLog(ctx context.Context) (Fork, error) {
 	var next epoch
-	path := g.key
-	if path == "" {
-		return Fork{}, errNoKey
-	}
 	release, err := g.lockKey(ctx)
 	if err != nil {
 		return Fork{}, err
@@ -36,7 +32,7 @@ func (g *Log) ForkLog(ctx context.Context) (Fork, error) {
 			return err
 		}
 		tree, last := l.tree, l.last()
-		key, err := translog.OpenKey(path, last.Origin, false)
+		key, err := translog.OpenKey(g.key, last.Origin, false)
 		if err != nil {
 			return signerError("fork", err)
 		}
@@ -53,7 +49,7 @@ func (g *Log) ForkLog(ctx context.Context) (Fork, error) {
 				Message: "the log continues the checkpoint that was signed last: nothing is lost"}
 		}
 		next = epoch{Lost: kept.Size}
-		keys, err := translog.Public(path)
+		keys, err := translog.Public(g.key)
 		if err == nil {
 			next.Size, err = l.common(keys, kept)
 		}
@@ -67,7 +63,7 @@ func (g *Log) ForkLog(ctx context.Context) (Fork, error) {
 		return err
 	})
 	if err == nil {
-		err = translog.Rotate(path, next.Origin)
+		err = translog.Rotate(g.key, next.Origin)
 	}
 	return forkOf(next), signerError("fork", err)
 }
@@ -95,9 +91,6 @@ func (l state) common(keys []string, kept translog.Checkpoint) (size int64, err 
 // RotateLogKey replaces the signing key. Checkpoints of the old key can still be checked. It
 // also replaces a key that is lost.
 func (g *Log) RotateLogKey(ctx context.Context) error {
-	if g.key == "" {
-		return errNoKey
-	}
 	release, err := g.lockKey(ctx)
 	if err != nil {
 		return err

@@ -35,8 +35,8 @@ func (s numberSet) has(n int64) bool { return s.parts[n>>partBits].has(n) }
 
 // size is how many numbers are in the set.
 func (s numberSet) size() (n int64) {
-	for _, p := range s.parts {
-		n += p.size()
+	for x := range s.all() {
+		n += x.High - x.Low + 1
 	}
 	return n
 }
@@ -105,14 +105,6 @@ func (s spans) from(n int64) int {
 func (s spans) has(n int64) bool {
 	i := s.from(n)
 	return i < len(s) && s[i].Low <= n
-}
-
-// size is how many numbers are in the set.
-func (s spans) size() (n int64) {
-	for _, x := range s {
-		n += x.High - x.Low + 1
-	}
-	return n
 }
 
 func (s *spans) add(x store.Span) {

@@ -24,9 +24,6 @@ const (
 	// signAgainMost bounds the back-off of a signature that failed, which begins with signEvery: a log
 	// that is no continuation stays so until it is forked.
 	signAgainMost = time.Minute
-	// sendAgainMost bounds the back-off of a checkpoint that could not be sent, which begins
-	// with signEvery.
-	sendAgainMost = time.Minute
 )
 
 var errNoKey = &pawl.Error{Code: pawl.CodeNotFound, Op: "log", Message: "no signing key is configured: set record.key"}
@@ -52,17 +49,8 @@ func (g *Log) SignLog(ctx context.Context) (string, error) {
 
 // sign signs the log if it has not size leaves. One that has fewer than were signed is refused.
 func (g *Log) sign(ctx context.Context, size int64) (text string, signed int64, err error) {
-	if g.key == "" {
-		return "", size, errNoKey
-	}
 	ctx = kernel.ForAll(ctx)
-	changed := false
-	err = g.k.Look(ctx, func(ctx context.Context, tx store.Tx) error {
-		tree, err := store.ReadTree(ctx, tx)
-		changed = err == nil && tree.Size != size
-		return err
-	})
-	if err != nil || !changed {
+	if now, err := g.size(ctx); err != nil || now == size {
 		return "", size, err
 	}
 	release, err := g.lockKey(ctx)
@@ -87,8 +75,21 @@ func (g *Log) sign(ctx context.Context, size int64) (text string, signed int64, 
 	return c.Note, c.Size, nil
 }
 
+// size returns how many leaves the log has.
+func (g *Log) size(ctx context.Context) (size int64, err error) {
+	err = g.k.Look(ctx, func(ctx context.Context, tx store.Tx) error {
+		tree, err := store.ReadTree(ctx, tx)
+		size = tree.Size
+		return err
+	})
+	return size, err
+}
+
 // lockKey keeps other signers from the files of the key.
 func (g *Log) lockKey(ctx context.Context) (release func(), err error) {
+	if g.key == "" {
+		return nil, errNoKey
+	}
 	ctx, cancel := context.WithTimeout(ctx, lockTime)
 	defer cancel()
 	release, err = translog.Lock(ctx, g.key)
@@ -230,7 +231,7 @@ func (o *outbox) push(ctx context.Context, note string, now time.Time) error {
 		o.note, o.wait, o.next = "", 0, time.Time{}
 		return nil
 	}
-	o.wait = min(max(2*o.wait, signEvery), sendAgainMost)
+	o.wait = signPause(o.wait, o.failed)
 	o.next = now.Add(o.wait)
 	return o.failed
 }

@@ -56,6 +56,18 @@ type Events struct {
 	IDs    []string `json:"ids"` // the first ones
 }
 
+// eventsOf lists the first events of a set; nil = it has none.
+func eventsOf(set numberSet) *Events {
+	out := Events{Events: set.size()}
+	for _, id := range set.first(kernel.BreachesShown) {
+		out.IDs = append(out.IDs, eventID(id))
+	}
+	if out.Events == 0 {
+		return nil
+	}
+	return &out
+}
+
 // Fork is where a new history of the log began.
 type Fork struct {
 	Origin     string    `json:"origin"`     // of the new history
@@ -183,12 +195,7 @@ func (g *Log) VerifyLog(ctx context.Context, limit int, trust *translog.Trust) (
 		}
 	}
 	v.Pages, v.Events, v.Intact = w.Pages, w.Events, len(v.Faults) == 0
-	if n, ids := w.Unlogged(kernel.BreachesShown); n > 0 {
-		v.Unlogged = &Events{Events: n, IDs: ids}
-	}
-	if n, ids := w.Unproved(kernel.BreachesShown); n > 0 {
-		v.Unproved = &Events{Events: n, IDs: ids}
-	}
+	v.Unlogged, v.Unproved = eventsOf(w.unlogged), eventsOf(w.unproved)
 	return v, err
 }
 

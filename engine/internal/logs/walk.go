@@ -50,24 +50,6 @@ func (w *walk) Begin(position int64) {
 	w.from, w.next, w.unplaced, w.differ = position, position, map[int64]bool{}, map[int64]store.Compared{}
 }
 
-// Unlogged counts the events without a row whose removal is not in the log yet, and lists up
-// to limit of them. Call it when the walk is done.
-func (w *walk) Unlogged(limit int) (n int64, ids []string) {
-	for _, id := range w.unlogged.first(limit) {
-		ids = append(ids, eventID(id))
-	}
-	return w.unlogged.size(), ids
-}
-
-// Unproved counts the events whose inputs and results could not be compared, and lists up to
-// limit of them.
-func (w *walk) Unproved(limit int) (n int64, ids []string) {
-	for _, id := range w.unproved.first(limit) {
-		ids = append(ids, eventID(id))
-	}
-	return w.unproved.size(), ids
-}
-
 // Step compares the next pages. done says that there are no more.
 func (w *walk) Step(ctx context.Context, tx store.Tx) (faults []store.LogFault, done bool, err error) {
 	tree, err := store.ReadTree(ctx, tx)
@@ -113,8 +95,10 @@ func (w *walk) page(ctx context.Context, tx store.Tx, tree *store.Tree, p store.
 		if !first {
 			out = append(out, badPage(p.First, min(w.next, p.First+int64(len(p.IDs)))-1, "two pages"))
 		}
-		if cut >= int64(len(p.IDs)) {
-			return w.once(out), nil
+		if cut >= int64(len(p.IDs)) && w.again { // it is named already
+			return nil, nil
+		} else if cut >= int64(len(p.IDs)) {
+			return out, nil
 		}
 		p.First, p.IDs = w.next, p.IDs[cut:]
 	}
@@ -159,14 +143,6 @@ func (w *walk) page(ctx context.Context, tx store.Tx, tree *store.Tree, p store.
 		err = w.strange(ctx, tx, p)
 	}
 	return out, err
-}
-
-// once returns the faults of pages in the first pass alone.
-func (w *walk) once(faults []store.LogFault) []store.LogFault {
-	if w.again {
-		return nil
-	}
-	return faults
 }
 
 func badPage(from, to int64, on string) store.LogFault {

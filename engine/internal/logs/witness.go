@@ -179,12 +179,7 @@ func (g *Log) continues(ctx context.Context, from, to int64) (proof tlog.TreePro
 // behind judges that a witness has seen more leaves than the checkpoint has. It is nil if the log has them too: another
 // process has signed them.
 func (g *Log) behind(ctx context.Context, other *translog.HistoryError) error {
-	var size int64
-	err := g.k.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		tree, err := store.ReadTree(ctx, tx)
-		size = tree.Size
-		return err
-	})
+	size, err := g.size(ctx)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: %w", errProof, err)
