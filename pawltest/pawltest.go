@@ -140,7 +140,7 @@ func open(t testing.TB, which Database, o engine.Options, flows, own bool) *Pawl
 		p.URL = which.sqliteURL(freshFile(t, which))
 	case which == Postgres, which == Pooled:
 		p.URL = Server(t)
-		p.schema = freshSchema(t, p.URL)
+		p.schema = freshSchema(t, p.URL, !own)
 		p.URL = which.url(t, p.URL)
 		t.Cleanup(func() { p.must(p.schema.release(!own && p.sound())) })
 	default:

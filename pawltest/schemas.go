@@ -135,8 +135,8 @@ type schema struct {
 	db    store.DB // see checks
 }
 
-// freshSchema returns an empty schema that is migrated.
-func freshSchema(t testing.TB, url string) *schema {
+// freshSchema returns an empty schema that is migrated. Only one that returns to the pool learns how it is at first.
+func freshSchema(t testing.TB, url string, returns bool) *schema {
 	t.Helper()
 	pool.mu.Lock()
 	if n := len(pool.schemas); n > 0 {
@@ -150,7 +150,7 @@ func freshSchema(t testing.TB, url string) *schema {
 	if err == nil {
 		err = s.migrate(url)
 	}
-	if err == nil {
+	if err == nil && returns && pool.kept {
 		err = s.learn()
 	}
 	if err != nil {
@@ -266,6 +266,9 @@ func (s *schema) learn() error {
 	if err != nil {
 		return err
 	}
+	if err := s.exec(printer(s.name)); err != nil {
+		return err
+	}
 	s.print, err = s.fingerprint()
 	return err
 }
@@ -303,23 +306,37 @@ func (s *schema) unused() error {
 	}
 }
 
-// fingerprint returns a text that differs when the schema or a fixed table differs, except for the
-// function that is the clock.
-func (s *schema) fingerprint() (print string, err error) {
+// printer makes the function of fingerprint. It finds the rows of the schema's relations by indexes: the catalogs have those
+// of all tests that run beside.
+func printer(schema string) string {
+	const changes = "concat_ws(' ', COUNT(*), COUNT(*) FILTER (WHERE age(x.xmin) < learned)) FROM "
+	namespace := "'" + schema + "'::regnamespace"
+	inSchema := "pg_depend d WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = " + namespace
 	// A trigger that was disabled and enabled again is as before, in a new version of its row.
-	parts := `, (SELECT SUM(hashtextextended(x::text, 0)) FROM pg_trigger x, pg_class t
-		WHERE tgrelid = t.oid AND relnamespace = $1::regnamespace)`
+	parts := "(SELECT SUM(hashtextextended(x::text, 0)) FROM first_relations r, pg_trigger x WHERE x.tgrelid = r.oid), " +
+		"(SELECT concat_ws(' ', COUNT(*), SUM(d.objid::bigint)) FROM " + inSchema +
+		" AND d.objid IS DISTINCT FROM to_regclass('" + schema + ".test_clock'))"
 	for _, of := range []string{
-		"pg_class x WHERE relnamespace = $1::regnamespace AND relname <> 'test_clock'",
-		"pg_attribute x, pg_class t WHERE attrelid = t.oid AND relnamespace = $1::regnamespace AND relname <> 'test_clock'",
-		"pg_constraint x WHERE connamespace = $1::regnamespace",
-		"pg_proc x WHERE pronamespace = $1::regnamespace AND proname <> 'now'",
+		"first_relations r, pg_class x WHERE x.oid = r.oid",
+		"first_relations r, pg_attribute x WHERE x.attrelid = r.oid",
+		"first_relations r, pg_index x WHERE x.indrelid = r.oid",
+		"first_relations r, pg_constraint x WHERE x.conrelid = r.oid",
+		"pg_proc x WHERE proname <> 'now' AND x.oid IN (SELECT d.objid FROM " + inSchema + " AND d.classid = 'pg_proc'::regclass)",
 		"moves x",
 		"schema_migrations x",
 	} {
-		parts += ", (SELECT concat_ws(' ', COUNT(*), SUM(x.xmin::text::bigint)) FROM " + of + ")"
+		parts += ", (SELECT " + changes + of + ")"
 	}
-	err = s.conn.QueryRow(context.Background(), "SELECT concat_ws(' '"+parts+")", s.name).Scan(&print)
+	return "CREATE TEMP TABLE first_relations AS SELECT oid, pg_current_xact_id()::xid AS tx FROM pg_class WHERE relnamespace = " + namespace +
+		" AND relkind IN ('r', 'v', 'S') AND relname <> 'test_clock'; ANALYZE first_relations; " +
+		"CREATE FUNCTION pg_temp.print() RETURNS text LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off AS $$ " +
+		"DECLARE learned int := (SELECT age(tx) FROM first_relations LIMIT 1); BEGIN RETURN (SELECT concat_ws(' ', " + parts + ")); END $$"
+}
+
+// fingerprint returns a text that differs when the schema or a fixed table differs, except for the
+// function that is the clock.
+func (s *schema) fingerprint() (print string, err error) {
+	err = s.conn.QueryRow(context.Background(), "SELECT pg_temp.print()").Scan(&print)
 	return print, err
 }
 

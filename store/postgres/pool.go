@@ -200,24 +200,18 @@ func (p *pool) do(ctx context.Context, names *newNames, kind txKind, patient boo
 		return err
 	}
 	defer free()
-	s := &session{rewrite: p.dialect.Rewrite, one: true, view: kind == reading, pool: p, limit: left, dictionary: &p.dictionary, asked: names}
+	s := &session{on: c, rewrite: p.dialect.Rewrite, one: true, view: kind == reading, pool: p, limit: left, dictionary: &p.dictionary,
+		asked: names}
 	if store.IsOnce(ctx) {
 		s.asked = nil
 	}
-	options := s.follow(ctx, kind)
-	begin, end := p.bound(ctx, left)
-	tx, err := c.BeginTx(begin, options)
-	end()
-	if err != nil {
-		return err
-	}
+	s.begins = s.follow(ctx, kind)
 	defer func() {
 		// After a commit this does nothing. A cancelled ctx must not lose the connection.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		_ = tx.Rollback(ctx)
+		_ = s.end(ctx, pgx.Tx.Rollback)
 	}()
-	s.on = tx
 	err = fn(ctx, s)
 	if names.any() { // also when fn went on without them
 		return errNewNames
@@ -227,11 +221,11 @@ func (p *pool) do(ctx context.Context, names *newNames, kind txKind, patient boo
 	}
 	commit, end := p.bound(ctx, s.limit)
 	defer end()
-	return tx.Commit(commit)
+	return s.end(commit, pgx.Tx.Commit)
 }
 
 // follow applies the hints of ctx to a transaction, and returns how it begins.
-func (s *session) follow(ctx context.Context, kind txKind) pgx.TxOptions {
+func (s *session) follow(ctx context.Context, kind txKind) *pgx.Batch {
 	limit, longer := store.LimitOf(ctx), time.Duration(0)
 	if limit > s.limit {
 		longer = limit
@@ -240,7 +234,15 @@ func (s *session) follow(ctx context.Context, kind txKind) pgx.TxOptions {
 	if limit > 0 {
 		s.limit = limit
 	}
-	return s.pool.settings.own(kind, longer, store.LockWaitOf(ctx))
+	b := &pgx.Batch{}
+	b.BeginTx(isolations[kind])
+	if set := s.pool.settings.begin[kind]; set != "" {
+		b.Queue(set)
+	}
+	for _, q := range own(longer, store.LockWaitOf(ctx)) {
+		b.Queue(q.text, q.args...)
+	}
+	return b
 }
 
 // frozen closes every connection on which the server has been silent. A call that waits

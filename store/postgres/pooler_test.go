@@ -23,6 +23,7 @@ type pooler struct {
 	t      *testing.T
 	free   chan *pgconn.HijackedConn
 	sticky atomic.Bool
+	trips  atomic.Int64 // the answers that its clients waited for, but for whether a connection lives
 	listen net.Listener
 	work   sync.WaitGroup
 }
@@ -93,8 +94,13 @@ func (p *pooler) serve(c net.Conn) {
 			of = <-p.free
 		}
 		of.Frontend.Send(m)
-		switch m.(type) {
-		case *pgproto3.Sync, *pgproto3.Query:
+		switch m := m.(type) {
+		case *pgproto3.Sync:
+			p.trips.Add(1)
+		case *pgproto3.Query:
+			if m.String != "SELECT pg_backend_pid()" {
+				p.trips.Add(1)
+			}
 		default:
 			continue
 		}

@@ -78,17 +78,21 @@ func limits(statement, lock time.Duration) []setting {
 	return []setting{{"statement_timeout", fmt.Sprint(statement.Milliseconds())}, {"lock_timeout", fmt.Sprint(lock.Milliseconds())}}
 }
 
-// own returns the beginning of a transaction that has limits of its own (0 = that of its kind).
-func (s *settings) own(kind txKind, statement, lock time.Duration) pgx.TxOptions {
-	var some []setting
+// query is a statement with its arguments.
+type query struct {
+	text string
+	args []any
+}
+
+// own returns what sets the limits that a transaction of its own has (0 = that of its kind). The values are arguments, so
+// that all have one statement.
+func own(statement, lock time.Duration) (out []query) {
 	for _, l := range limits(statement, lock) {
 		if l.value != "0" {
-			some = append(some, l)
+			out = append(out, query{"SELECT set_config('" + l.name + "', $1, true)", []any{l.value}})
 		}
 	}
-	begin := s.begin[kind]
-	begin.BeginQuery = strings.TrimSuffix(begin.BeginQuery+"; "+set("SET LOCAL", some), "; ")
-	return begin
+	return out
 }
 
 // txKind is a kind of transaction.
@@ -102,15 +106,15 @@ const (
 )
 
 // The hot statements check a row again after they lock it, which relies on read committed.
-var isolations = [txKinds]string{
-	"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; ", "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; ",
-	"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; ",
+var isolations = [txKinds]pgx.TxOptions{
+	{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, {IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite},
+	{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly},
 }
 
 // settings are what the calls of a kind set, and where.
 type settings struct {
-	begin  [txKinds]pgx.TxOptions
-	before string // a query before each statement that is not in a transaction; "" = none
+	begin  [txKinds]string // a query before the first statement of a transaction; "" = none
+	before string          // a query before each statement that is not in a transaction; "" = none
 }
 
 // settingsOf returns the settings of a kind. A session has those of hot calls, and a transaction
@@ -134,7 +138,9 @@ func (d *db) settingsOf(k poolKind) (out settings) {
 				some = append(some, indexes)
 			}
 		}
-		out.begin[kind].BeginQuery = strings.TrimSuffix(isolations[kind]+set("SET LOCAL", some...), "; ")
+		if len(some) > 0 {
+			out.begin[kind] = setLocally(some...)
+		}
 	}
 	if d.mode != sessions {
 		out.before = setLocally(always, fixed, indexes, limits(k.limit, k.lock))

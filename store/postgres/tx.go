@@ -41,7 +41,7 @@ func (d *db) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 // read is View for statements of this package, which know the driver.
 func (p *pool) read(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return p.do(ctx, &newNames{}, reading, false, func(ctx context.Context, tx store.Tx) error {
-		return fn(ctx, tx.(*session).on.(pgx.Tx))
+		return fn(ctx, tx.(*session).tx(ctx))
 	})
 }
 
@@ -206,8 +206,29 @@ func rewriteFor(schema string) func(string) string {
 
 // Native returns the pgx.Tx, or nil for a connection without a transaction.
 func (s *session) Native() any {
-	if tx, ok := s.on.(pgx.Tx); ok {
+	if tx := s.tx(context.Background()); tx != nil {
 		return tx
+	}
+	return nil
+}
+
+// tx returns the transaction, which begins now if it has not: if that fails, its statements do. nil = there is none.
+func (s *session) tx(ctx context.Context) pgx.Tx {
+	if s.begins != nil {
+		ctx, end := s.bound(ctx)
+		defer end()
+		if all, err := s.send(ctx, s.begins, s.begins.Len()); err == nil {
+			_ = all.Close()
+		}
+	}
+	tx, _ := s.on.(pgx.Tx)
+	return tx
+}
+
+// end ends the transaction, if a statement has begun it.
+func (s *session) end(ctx context.Context, how func(pgx.Tx, context.Context) error) error {
+	if tx, ok := s.on.(pgx.Tx); ok {
+		return how(tx, ctx)
 	}
 	return nil
 }
@@ -222,6 +243,7 @@ type runner interface {
 // session implements store.Tx.
 type session struct {
 	on          runner
+	begins      *pgx.Batch // the beginning of a transaction, which is sent with its first statement; nil = it has begun
 	rewrite     func(string) string
 	one         bool // a transaction, which has only one time
 	view        bool // its transaction only reads
@@ -249,80 +271,87 @@ func (s *session) bound(ctx context.Context) (context.Context, func()) {
 func (s *session) Exec(ctx context.Context, query string, args ...any) (int64, error) {
 	ctx, end := s.bound(ctx)
 	defer end()
-	if before := s.before(); before != "" {
-		return s.execAfter(ctx, before, s.rewrite(query), args)
+	b, before := s.first()
+	if before == 0 {
+		tag, err := s.on.Exec(ctx, s.rewrite(query), args...)
+		return tag.RowsAffected(), s.classified(err)
 	}
-	tag, err := s.on.Exec(ctx, s.rewrite(query), args...)
-	return tag.RowsAffected(), s.classified(err)
-}
-
-// Query implements store.Tx.
-func (s *session) Query(ctx context.Context, query string, args ...any) (store.Rows, error) {
-	before, after := s.before(), ""
-	if s.view && store.IsByKeys(ctx) {
-		before, after = byKeysOn, byKeysOff
-	}
-	ctx, end := s.bound(ctx)
-	var r pgx.Rows
-	var err error
-	if query = s.rewrite(query); before != "" {
-		r, end, err = s.queryBetween(ctx, end, before, query, args, after)
-	} else {
-		r, err = s.on.Query(ctx, query, args...)
-	}
+	b.Queue(s.rewrite(query), args...)
+	all, err := s.send(ctx, b, before)
 	if err != nil {
-		end()
-		return nil, s.classified(err)
+		return 0, s.classified(err)
 	}
-	return rows{r, end, s.dictionary}, nil
-}
-
-// before returns the query that sets the settings of a statement outside of a transaction, where its
-// connection does not keep them. Both are sent together and are one transaction.
-func (s *session) before() string {
-	if s.one || s.pool == nil {
-		return ""
-	}
-	return s.pool.settings.before
-}
-
-// execAfter is Exec after a query that sets settings.
-func (s *session) execAfter(ctx context.Context, before, query string, args []any) (int64, error) {
-	var b pgx.Batch
-	b.Queue(before)
-	b.Queue(query, args...)
-	all := s.on.SendBatch(ctx, &b)
-	_, err := all.Exec()
-	var tag pgconn.CommandTag
-	if err == nil {
-		tag, err = all.Exec()
-	}
+	tag, err := all.Exec()
 	if closed := all.Close(); err == nil {
 		err = closed
 	}
 	return tag.RowsAffected(), s.classified(err)
 }
 
-// queryBetween runs a query after one that sets settings, and before another one. In a view, a query
-// whose rows are found by keys is planned as in a cold change, and with one plan for all keys: to plan
-// a query of the views takes longer than to run it.
-func (s *session) queryBetween(ctx context.Context, end func(), before, query string, args []any, after string) (pgx.Rows, func(), error) {
-	var b pgx.Batch
-	b.Queue(before)
-	b.Queue(query, args...)
-	if after != "" {
-		b.Queue(after)
+// Query implements store.Tx. In a view, a query whose rows are found by keys is planned as in a cold change, and with one
+// plan for all keys: to plan a query of the views takes longer than to run it.
+func (s *session) Query(ctx context.Context, query string, args ...any) (store.Rows, error) {
+	b, before := s.first()
+	byKeys := s.view && store.IsByKeys(ctx)
+	if byKeys {
+		b.Queue(byKeysOn)
+		before++
 	}
-	all := s.on.SendBatch(ctx, &b)
+	ctx, end := s.bound(ctx)
+	if before == 0 {
+		r, err := s.on.Query(ctx, s.rewrite(query), args...)
+		if err != nil {
+			end()
+			return nil, s.classified(err)
+		}
+		return rows{r, end, s.dictionary}, nil
+	}
+	b.Queue(s.rewrite(query), args...)
+	if byKeys {
+		b.Queue(byKeysOff)
+	}
+	all, err := s.send(ctx, b, before)
+	if err != nil {
+		end()
+		return nil, s.classified(err)
+	}
 	closed := func() {
 		_ = all.Close() // the rows have an error of the query too
 		end()
 	}
-	if _, err := all.Exec(); err != nil {
-		return nil, closed, err
-	}
 	r, err := all.Query()
-	return r, closed, err
+	if err != nil {
+		closed()
+		return nil, s.classified(err)
+	}
+	return rows{r, closed, s.dictionary}, nil
+}
+
+// first returns a batch with what is sent before the next statement, and how many statements that is: the beginning of a
+// transaction, or the settings of a statement outside of one where its connection does not keep them.
+func (s *session) first() (b *pgx.Batch, before int) {
+	if b = s.begins; b == nil {
+		b = &pgx.Batch{}
+		if !s.one && s.pool != nil && s.pool.settings.before != "" {
+			b.Queue(s.pool.settings.before)
+		}
+	}
+	return b, b.Len()
+}
+
+// send sends a batch, and reads the answers to what is before the caller's statements.
+func (s *session) send(ctx context.Context, b *pgx.Batch, before int) (pgx.BatchResults, error) {
+	all := s.on.SendBatch(ctx, b)
+	if s.begins != nil {
+		s.on, s.begins = all.Tx(), nil // its statements fail if it does not begin
+	}
+	for range before {
+		if _, err := all.Exec(); err != nil {
+			_ = all.Close()
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // chunk bounds the statements that ExecEach sends before it waits for the answers.
@@ -333,17 +362,17 @@ func (s *session) ExecEach(ctx context.Context, query string, all [][]any) error
 	text := s.rewrite(query)
 	for len(all) > 0 {
 		n := min(chunk, len(all))
-		var b pgx.Batch
-		if before := s.before(); before != "" {
-			b.Queue(before)
-		}
+		b, before := s.first()
 		for rest := all[:n]; len(rest) > 0; {
 			wide, rows := widened(text, len(rest))
 			b.Queue(wide, slices.Concat(rest[:rows]...)...)
 			rest = rest[rows:]
 		}
 		within, end := s.bound(ctx)
-		err := s.on.SendBatch(within, &b).Close()
+		results, err := s.send(within, b, before)
+		if err == nil {
+			err = results.Close()
+		}
 		end()
 		if err != nil {
 			return s.classified(err)
@@ -370,6 +399,15 @@ type rows struct {
 	pgx.Rows
 	end func()
 	of  *dictionary
+}
+
+// Next implements store.Rows. After the last row, the connection is free for the next statement.
+func (r rows) Next() bool {
+	if r.Rows.Next() {
+		return true
+	}
+	r.Close()
+	return false
 }
 
 // Close implements store.Rows.
