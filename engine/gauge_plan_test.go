@@ -106,3 +106,41 @@ func TestTheGaugeOfEffectsReadsFew(t *testing.T) {
 		}
 	})
 }
+
+// The oldest queued item of a namespace is found by the first items of each rank, among many.
+func TestTheOldestQueuedItemIsFoundByAnIndex(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		t.Cleanup(func() { // before the rules are checked: there are no items
+			if err := p.Exec("DELETE FROM pawl.ready"); err != nil {
+				t.Error(err)
+			}
+		})
+		const n = 20_000
+		for _, q := range []string{
+			"INSERT INTO pawl.queues (id, namespace, type) SELECT 1000, 'small', 'many'",
+			fmt.Sprintf("INSERT INTO pawl.ready (queue_id, rank, item_id, task_id, max_attempts, solo)\n"+
+				"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d),\n", n) +
+				"x (i, id) AS (SELECT i, '000000000000000000000000' || substr(CAST(100000000 + i AS TEXT), 2) FROM n)\n" +
+				"SELECT 1000, 1 - 2 * (i % 5), @id(id), @id(id), 3, 1 FROM x",
+			"ANALYZE",
+		} {
+			if err := p.Exec(q); err != nil {
+				t.Fatalf("%s: %v", q, err)
+			}
+		}
+		err := p.Engine.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) error {
+			r, lite := &recorder{Tx: tx}, p.Database == pawltest.SQLite
+			if _, err := store.OldestQueued(ctx, r, "small"); err != nil || len(r.queries) == 0 {
+				return fmt.Errorf("%d queries: %w", len(r.queries), err)
+			}
+			plan, err := explain(ctx, tx, lite, r.queries[0], r.args[0])
+			if all := strings.Join(plan, "\n"); mostRead(plan) > 20 || strings.Contains(all, "SCAN r") {
+				t.Errorf("it reads %.0f rows of %d:\n%s", mostRead(plan), n, all)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/pawl-work/pawl"
 )
@@ -31,9 +32,15 @@ func Stats(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats,
 	if s.Stalled, err = CountStalled(ctx, tx, namespace, now); err != nil {
 		return s, err
 	}
+	s.OldestQueuedAt, err = OldestQueued(ctx, tx, namespace)
+	return s, err
+}
+
+// OldestQueued returns when the oldest queued item of a namespace was created; nil = none is queued.
+func OldestQueued(ctx context.Context, tx Tx, namespace string) (*time.Time, error) {
 	oldest, err := Oldest(ctx, tx, namespace)
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	var first ItemID
 	for k, id := range oldest {
@@ -41,17 +48,15 @@ func Stats(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats,
 			first = id
 		}
 	}
-	if first != "" {
-		var at int64
-		found, err := Row(ctx, tx, []any{&at}, statsSQL["created"], first)
-		if err != nil {
-			return s, err
-		}
-		if found {
-			s.OldestQueuedAt = StampOf(&at)
-		}
+	if first == "" {
+		return nil, nil
 	}
-	return s, nil
+	var at int64
+	found, err := Row(ctx, tx, []any{&at}, statsSQL["created"], first)
+	if !found {
+		return nil, err
+	}
+	return StampOf(&at), nil
 }
 
 // totalStates fills in the states from the totals. Which tasks are checked out, in progress or queued
