@@ -51,10 +51,12 @@ func namespacesPage(ctx context.Context, tx store.Tx, p pawl.Page) (out pawl.Lis
 	out.Items, out.Next = make([]pawl.NamespaceInfo, len(list.Items)), list.Next
 	for i, name := range list.Items {
 		n := &out.Items[i]
-		if n.Namespace, n.OpenTasks, n.Queued = name, open[name], max(0, queued[name]); known {
-			n.OldestQueuedAt, err = store.OldestQueued(ctx, tx, name)
-		} else {
+		if n.Namespace, n.OpenTasks, n.Queued = name, open[name], max(0, queued[name]); !known {
 			err = countRows(ctx, tx, n, now)
+		} else if oldest, failed := store.Oldest(ctx, tx, name); failed != nil {
+			err = failed
+		} else {
+			n.OldestQueuedAt, err = oldest.Queued(ctx, tx)
 		}
 		if err != nil {
 			return out, err

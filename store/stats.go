@@ -32,16 +32,19 @@ func Stats(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats,
 	if s.Stalled, err = CountStalled(ctx, tx, namespace, now); err != nil {
 		return s, err
 	}
-	s.OldestQueuedAt, err = OldestQueued(ctx, tx, namespace)
+	oldest, err := Oldest(ctx, tx, namespace)
+	if err != nil {
+		return s, err
+	}
+	s.OldestQueuedAt, err = oldest.Queued(ctx, tx)
 	return s, err
 }
 
-// OldestQueued returns when the oldest queued item of a namespace was created; nil = none is queued.
-func OldestQueued(ctx context.Context, tx Tx, namespace string) (*time.Time, error) {
-	oldest, err := Oldest(ctx, tx, namespace)
-	if err != nil {
-		return nil, err
-	}
+// oldestItems are the oldest items of queues, by state.
+type oldestItems map[QueueState]ItemID
+
+// Queued returns when the oldest queued item was created; nil = none is queued.
+func (oldest oldestItems) Queued(ctx context.Context, tx Tx) (*time.Time, error) {
 	var first ItemID
 	for k, id := range oldest {
 		if k.State == string(pawl.ItemQueued) && (first == "" || id < first) {
@@ -143,8 +146,8 @@ type QueueState struct {
 
 // Oldest returns the oldest item of each queue of a namespace, or of all if it is "", in each state
 // that is not an end and has no lease.
-func Oldest(ctx context.Context, tx Tx, namespace string) (map[QueueState]ItemID, error) {
-	out := map[QueueState]ItemID{}
+func Oldest(ctx context.Context, tx Tx, namespace string) (oldestItems, error) {
+	out := oldestItems{}
 	err := EachRow(ctx, tx, func(rows Rows) error {
 		var k QueueState
 		var id ItemID
