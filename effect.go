@@ -186,7 +186,7 @@ type EffectFilter struct {
 	TaskID string
 	ItemID string
 	Name   string
-	Key    string
+	Key    string // those that stand for its effect in forks and clones are found with TaskID or ItemID
 	Page
 }
 

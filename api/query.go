@@ -96,7 +96,7 @@ type (
 		OfItem
 		State []pawl.EffectState `query:"state" doc:"In any of these states: unknown, waiting, open, done, failed."`
 		Name  string             `query:"name" doc:"Of this name."`
-		Key   string             `query:"key" doc:"With this key."`
+		Key   string             `query:"key" doc:"With this key; those that stand for its effect in forks and clones are found with item or task."`
 		Paging
 	}
 	// EventQuery is a pawl.EventFilter without its task and item.

@@ -253,7 +253,10 @@ func TestWalls(t *testing.T) {
 		}
 		h.login(pawl.NewAPIKey{Roles: pawl.KeyRoles, Namespace: pawl.AnyNamespace})
 		h.has(h.get("/ui/tasks"), 200, broken.TaskID) // the cookie that the other key could not use
-		h.has(h.post("/ui/namespace", "namespace", "nobody's"), 200, `<option selected>nobody&#39;s</option>`, "Nothing does.")
+		h.has(h.post("/ui/namespace", "namespace", "nobody's"), 200, `<option selected>nobody&#39;s</option>`, "Nothing does.",
+			`Others: <button name="namespace" value="default">`)
+		h.login(pawl.NewAPIKey{Roles: pawl.KeyRoles, Namespace: "empty"})
+		h.hasNot(h.get("/ui/"), "Others:")
 	})
 }
 

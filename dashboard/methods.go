@@ -25,6 +25,7 @@ var methods = map[string]func(reflect.Value) reflect.Value{
 	"Decidable":       func(v reflect.Value) reflect.Value { return v.MethodByName("Decidable") },
 	"Describe":        func(v reflect.Value) reflect.Value { return v.MethodByName("Describe") },
 	"Diff":            func(v reflect.Value) reflect.Value { return v.MethodByName("Diff") },
+	"Elsewhere":       func(v reflect.Value) reflect.Value { return v.MethodByName("Elsewhere") },
 	"Encode":          func(v reflect.Value) reflect.Value { return v.MethodByName("Encode") },
 	"End":             func(v reflect.Value) reflect.Value { return v.MethodByName("End") },
 	"Ended":           func(v reflect.Value) reflect.Value { return v.MethodByName("Ended") },

@@ -28,3 +28,12 @@ func (d *server) namespaces(ctx context.Context, pass access.Pass, present strin
 	slices.Sort(all)
 	return slices.Compact(all)
 }
+
+// mostElsewhere is how many other namespaces the overview of an empty one names.
+const mostElsewhere = 20
+
+// Elsewhere are namespaces that the user may go to from this one.
+func (p pageData) Elsewhere() []string {
+	out := slices.DeleteFunc(slices.Clone(p.Namespaces), func(name string) bool { return name == p.Namespace })
+	return out[:min(len(out), mostElsewhere)]
+}

@@ -44,14 +44,22 @@ func namespacesPage(ctx context.Context, tx store.Tx, p pawl.Page) (out pawl.Lis
 	if err != nil {
 		return out, err
 	}
-	open := counted.OpenTasks()
+	open, queued := counted.OpenTasks(), map[string]int64{}
+	for name, states := range counted.OfQueues() {
+		queued[name.Namespace] += states[string(pawl.ItemQueued)]
+	}
 	out.Items, out.Next = make([]pawl.NamespaceInfo, len(list.Items)), list.Next
 	for i, name := range list.Items {
 		n := &out.Items[i]
-		if n.Namespace, n.OpenTasks = name, open[name]; !known {
-			if n.OpenTasks, err = openTasks(ctx, tx, name, now); err != nil {
-				return out, err
-			}
+		if n.Namespace, n.OpenTasks, n.Queued = name, open[name], max(0, queued[name]); !known {
+			err = countRows(ctx, tx, n, now)
+		} else if oldest, failed := store.Oldest(ctx, tx, name); failed != nil {
+			err = failed
+		} else {
+			n.OldestQueuedAt, err = oldest.Queued(ctx, tx)
+		}
+		if err != nil {
+			return out, err
 		}
 		if _, err := store.Row(ctx, tx, []any{&n.Workers}, statsSQL["count live"], name, now-pawl.WorkerLive.Microseconds()); err != nil {
 			return out, err
@@ -60,15 +68,16 @@ func namespacesPage(ctx context.Context, tx store.Tx, p pawl.Page) (out pawl.Lis
 	return out, nil
 }
 
-// openTasks counts the tasks of a namespace that have neither ended nor failed, where nothing has counted events yet.
-func openTasks(ctx context.Context, tx store.Tx, namespace string, now int64) (n int64, err error) {
-	stats, err := store.Stats(ctx, tx, namespace, now)
+// countRows counts the tasks and items of a namespace where nothing has counted events yet.
+func countRows(ctx context.Context, tx store.Tx, n *pawl.NamespaceInfo, now int64) error {
+	stats, err := store.Stats(ctx, tx, n.Namespace, now)
 	for state, tasks := range stats.TasksByState {
 		if !state.Over() {
-			n += tasks
+			n.OpenTasks += tasks
 		}
 	}
-	return n, err
+	n.Queued, n.OldestQueuedAt = stats.ItemsByState[pawl.ItemQueued], stats.OldestQueuedAt
+	return err
 }
 
 // namespaces returns those after a name that had work, in order, at most limit.

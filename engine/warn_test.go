@@ -89,6 +89,11 @@ func TestALongPauseIsAWarning(t *testing.T) {
 		}
 		p.Advance(23 * time.Hour)
 		paused()
+		for _, w := range need[[]store.Warning](t)(svc.Warnings(t.Context())) {
+			if w.Code == "no_worker" && !strings.Contains(w.Detail, "; it is paused, too: pawl queue resume ") {
+				t.Errorf("the pause is not named: %s", w.Detail)
+			}
+		}
 		p.Advance(2 * time.Hour)
 		paused("pawl queue resume 'has work'", "pawl queue resume --namespace other --all")
 		if err := svc.ResumeNamespace(other); err != nil {

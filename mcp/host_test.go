@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/pawl-work/pawl"
@@ -54,6 +55,8 @@ func TestTheNameOfTheServer(t *testing.T) {
 		for what, body := range bodies {
 			if status, raw := post(t, srv.URL, body, append(c.headers, "Host", c.host)...); status != c.want {
 				t.Errorf("%s, %s: %d %s, want %d", c.what, what, status, raw, c.want)
+			} else if status == 403 && !strings.Contains(raw, "Hosts") {
+				t.Errorf("%s, %s: %q says nothing of the remedy", c.what, what, raw)
 			}
 		}
 		srv.Close()

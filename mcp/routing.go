@@ -25,7 +25,8 @@ import (
 func (s *Server) checked(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if rebound(r) {
-			http.Error(w, "this server does not go by the name "+r.Host, http.StatusForbidden)
+			http.Error(w, "this server does not go by the name "+r.Host+
+				"; behind server.New, its option Hosts names the hosts", http.StatusForbidden)
 			return
 		}
 		r, err := chosen(r)

@@ -101,9 +101,7 @@ func newKept(t testing.TB, of kind) (k *kept, err error) {
 		}
 		return k, k.learn()
 	}
-	k.url = Server(t)
-	k.schema = freshSchema(t, k.url, true)
-	k.url = of.which.url(t, k.url)
+	k.url, k.schema = of.which.fresh(t, true)
 	if k.opened, err = k.open(); err != nil {
 		return nil, err
 	}

@@ -139,9 +139,7 @@ func open(t testing.TB, which Database, o engine.Options, flows, own bool) *Pawl
 	case which.local():
 		p.URL = which.sqliteURL(freshFile(t, which))
 	case which == Postgres, which == Pooled:
-		p.URL = Server(t)
-		p.schema = freshSchema(t, p.URL, !own)
-		p.URL = which.url(t, p.URL)
+		p.URL, p.schema = which.fresh(t, !own)
 		t.Cleanup(func() { p.must(p.schema.release(!own && p.sound())) })
 	default:
 		t.Fatalf("pawltest: no database %q", which)

@@ -117,7 +117,12 @@ func (s *server) awaitEffect(ctx context.Context, k *pawl.KeyBegin, call *pawl.O
 	ctx, cancel := context.WithTimeout(ctx, until)
 	defer cancel()
 	for pause := effectPause; ctx.Err() == nil; pause = min(2*pause, maxEffectPause) {
-		list, err := s.svc.ListEffects(ctx, pawl.EffectFilter{Key: key, Page: pawl.Page{Limit: 1}})
+		f := pawl.EffectFilter{Key: key, ItemID: call.ItemID, Page: pawl.Page{Limit: 1}}
+		list, err := s.svc.ListEffects(ctx, f) // in a fork, the key's effect there
+		if err == nil && len(list.Items) == 0 {
+			f.ItemID = ""
+			list, err = s.svc.ListEffects(ctx, f)
+		}
 		if err != nil || len(list.Items) == 0 || !waits(&list.Items[0]) {
 			return
 		}

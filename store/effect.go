@@ -393,6 +393,9 @@ func listEffects(ctx context.Context, tx Tx, namespace string, q pawl.EffectFilt
 	}
 	if q.Key != "" {
 		w.And("f.key = ?", q.Key)
+		if q.TaskID == "" && q.ItemID == "" {
+			w.And("f.copied = 0") // as its index says
+		}
 	}
 	if q.Cursor != "" {
 		w.And("f.id < ?", q.Cursor)

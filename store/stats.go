@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/pawl-work/pawl"
 )
@@ -35,23 +36,30 @@ func Stats(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats,
 	if err != nil {
 		return s, err
 	}
+	s.OldestQueuedAt, err = oldest.Queued(ctx, tx)
+	return s, err
+}
+
+// oldestItems are the oldest items of queues, by state.
+type oldestItems map[QueueName]map[string]ItemID
+
+// Queued returns when the oldest queued item was created; nil = none is queued.
+func (oldest oldestItems) Queued(ctx context.Context, tx Tx) (*time.Time, error) {
 	var first ItemID
 	for _, states := range oldest {
 		if id := states[string(pawl.ItemQueued)]; id != "" && (first == "" || id < first) {
 			first = id
 		}
 	}
-	if first != "" {
-		var at int64
-		found, err := Row(ctx, tx, []any{&at}, statsSQL["created"], first)
-		if err != nil {
-			return s, err
-		}
-		if found {
-			s.OldestQueuedAt = StampOf(&at)
-		}
+	if first == "" {
+		return nil, nil
 	}
-	return s, nil
+	var at int64
+	found, err := Row(ctx, tx, []any{&at}, statsSQL["created"], first)
+	if !found {
+		return nil, err
+	}
+	return StampOf(&at), nil
 }
 
 // totalStates fills in the states from the totals. Which tasks are checked out, in progress or queued
@@ -132,8 +140,8 @@ func counts(ctx context.Context, tx Tx, query, namespace string, put func(string
 
 // Oldest returns the oldest item of each queue of a namespace, or of all if it is "", in each state
 // that is not an end and has no lease.
-func Oldest(ctx context.Context, tx Tx, namespace string) (map[QueueName]map[string]ItemID, error) {
-	out := map[QueueName]map[string]ItemID{}
+func Oldest(ctx context.Context, tx Tx, namespace string) (oldestItems, error) {
+	out := oldestItems{}
 	err := EachRow(ctx, tx, func(rows Rows) error {
 		var of QueueName
 		var state string

@@ -379,7 +379,7 @@ func (t totals) OpenTasks() map[string]int64 {
 
 func isOpen(state string) bool { return state != "" && !pawl.TaskState(state).Over() }
 
-// ofQueues adds up the totals: how many items are in each state, by queue.
+// OfQueues adds up the totals: how many items are in each state, by queue.
 func (t totals) OfQueues() map[QueueName]map[string]int64 {
 	out := map[QueueName]map[string]int64{}
 	for k, n := range t {

@@ -69,12 +69,24 @@ func noWorkers(ctx context.Context, tx Tx, now int64) ([]Warning, error) {
 				return nil, err
 			}
 		}
-		if !live[q.Namespace].live.take(q.Type) && len(out) < WarnedTypes {
-			out = append(out, warning("no_worker", fmt.Sprintf("type %s of namespace %s has queued work, and no live worker takes it",
-				q.Type, q.Namespace), shellwords.Line(q.Namespace, "worker", "--type", q.Type, "--exec", "--", "./handler")))
+		if c := live[q.Namespace]; !c.live.take(q.Type) && len(out) < WarnedTypes {
+			paused := ""
+			if c.isPaused(q.Type) {
+				paused = "; it is paused, too: " + resume(q, c.all)
+			}
+			out = append(out, warning("no_worker", fmt.Sprintf("type %s of namespace %s has queued work, and no live worker takes it%s",
+				q.Type, q.Namespace, paused), shellwords.Line(q.Namespace, "worker", "--type", q.Type, "--exec", "--", "./handler")))
 		}
 	}
 	return out, nil
+}
+
+// resume is the command that ends a pause of a queue, or of its namespace.
+func resume(q QueueName, all bool) string {
+	if all {
+		return shellwords.Line(q.Namespace, "queue resume", "--all")
+	}
+	return shellwords.Line(q.Namespace, "queue resume", q.Type)
 }
 
 // longPauses warns of queued work of pauses that may have been forgotten.
@@ -85,12 +97,12 @@ func longPauses(ctx context.Context, tx Tx, now int64) (out []Warning, err error
 		if err := rows.Scan(&q.Namespace, &q.Type, &at); err != nil {
 			return err
 		}
-		what, arg := "type "+q.Type+" of ", q.Type
-		if q.Type == "" {
-			what, arg = "", "--all"
+		what := ""
+		if q.Type != "" {
+			what = "type " + q.Type + " of "
 		}
 		out = append(out, warning("long_pause", fmt.Sprintf("%snamespace %s has been paused for %s, and has queued work", what, q.Namespace,
-			ago(now, at)), shellwords.Line(q.Namespace, "queue resume", arg)))
+			ago(now, at)), resume(q, q.Type == "")))
 		return nil
 	}, warnSQL["long pauses"], now-pauseLong.Microseconds(), WarnedTypes)
 	return out, err

@@ -206,4 +206,40 @@ var effectSenders = noun{"senders of effects", []promise{
 		w.ok(err, "list")
 		w.same(len(list.Items), 0, "effects")
 	}},
+	{"in a fork a call waits for the effect that stands for the one of its key", func(w *fixture) {
+		task := w.oneItem()
+		l := w.claim("w1")
+		call := openCall(l, "charge")
+		call.Key, call.Repeatable = "charge-7", true
+		_, err := w.svc.OpenEffect(w.ctx, call)
+		w.ok(err, "open")
+		w.release(l)
+		fork, err := first(w.svc.ForkTasks(w.ctx, []pawl.TaskFork{{TaskID: task.ID}}))
+		w.ok(err, "fork")
+		copied := w.claimItem("w2", w.onlyItem(fork.ID).ID)
+		call.ItemID, call.WorkerID, call.Attempt = copied.ID, copied.WorkerID, copied.Attempt
+		_, err = w.svc.OpenEffect(w.ctx, call)
+		e := w.refused(err, pawl.CodeEffectUnknown)
+		w.resolve(e.EffectID, pawl.DidNotHappen)
+		_, err = w.svc.OpenEffect(w.ctx, call)
+		w.ok(err, "open in the fork")
+		w.waitsForEffect(copied, call, e.EffectID)
+	}},
 }}
+
+// waitsForEffect checks that a call that opens an effect waits while it is open elsewhere.
+func (w *fixture) waitsForEffect(l pawl.Lease, call pawl.OpenEffectCall, id string) {
+	w.Helper()
+	call.WaitSeconds = 30
+	answered := make(chan pawl.OpenedEffect)
+	go func() {
+		out, err := w.svc.OpenEffect(w.ctx, call)
+		if err != nil {
+			w.Error(err)
+		}
+		answered <- out
+	}()
+	time.Sleep(20 * time.Millisecond)
+	w.effectDone(l, id, `"ch_1"`)
+	w.same(string((<-answered).Answer), `"ch_1"`, "the answer")
+}

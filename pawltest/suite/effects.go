@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/pawl-work/pawl"
 )
@@ -427,19 +426,7 @@ var effects = noun{"effects", []promise{
 		w.oneItem()
 		l := w.claim("w1")
 		opened := w.openEffect(l, "charge")
-		answered := make(chan pawl.OpenedEffect)
-		go func() {
-			call := openCall(l, "charge")
-			call.WaitSeconds = 30
-			out, err := w.svc.OpenEffect(w.ctx, call)
-			if err != nil {
-				w.Error(err)
-			}
-			answered <- out
-		}()
-		time.Sleep(20 * time.Millisecond)
-		w.effectDone(l, opened.ID, `"ch_1"`)
-		w.same(string((<-answered).Answer), `"ch_1"`, "the answer")
+		w.waitsForEffect(l, openCall(l, "charge"), opened.ID)
 	}},
 	{"a task with an unknown effect is deleted with force alone, and the event names it", func(w *fixture) {
 		task := w.oneItem()

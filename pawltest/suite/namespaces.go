@@ -93,6 +93,7 @@ var namespaces = noun{"namespaces", []promise{
 		a.complete(a.claim("gone"), `1`)
 		b.oneItem()
 		b.failPermanently(b.claim("gone"), "no") // a task that has failed is not open
+		oldest := w.now()
 		b.manyItems(3)
 		b.claim("gone")
 		b.failPermanently(b.claim("gone"), "no")
@@ -103,7 +104,8 @@ var namespaces = noun{"namespaces", []promise{
 		w.ok(b.svc.RegisterWorker(b.ctx, pawl.WorkerInfo{WorkerID: "live"}), "register")
 		all, err := w.svc.ListNamespaces(w.ctx, pawl.Page{})
 		w.ok(err, "list namespaces")
-		w.same(all.Items, []pawl.NamespaceInfo{{Namespace: "a"}, {Namespace: "b", OpenTasks: 2, Workers: 1}}, "namespaces")
+		w.same(all.Items, []pawl.NamespaceInfo{{Namespace: "a"}, {Namespace: "b", OpenTasks: 2, Queued: 2, OldestQueuedAt: &oldest, Workers: 1}},
+			"namespaces")
 		w.sweep() // the events are counted from then on
 		counted, err := w.svc.ListNamespaces(w.ctx, pawl.Page{})
 		w.ok(err, "list namespaces")

@@ -113,7 +113,7 @@ func open(ctx context.Context, t target, o Options) (*db, error) {
 		err = d.check(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(classify(err), d.Close())
+		return nil, errors.Join(t.at(classify(err)), d.Close())
 	}
 	return d, nil
 }

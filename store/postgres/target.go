@@ -1,7 +1,10 @@
 package postgres
 
 import (
+	"net"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -87,4 +90,20 @@ func named(c *pgx.ConnConfig) {
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "pawl"
 	}
+}
+
+// at says in an error of a server that does not answer where it was sought.
+func (t target) at(err error) error {
+	e, ok := err.(*pawl.Error)
+	if !ok || e.Code != pawl.CodeUnavailable {
+		return err
+	}
+	one := t.config.ConnConfig
+	places := []string{net.JoinHostPort(one.Host, strconv.Itoa(int(one.Port)))}
+	for _, f := range one.Fallbacks {
+		places = append(places, net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port))))
+	}
+	out := *e
+	out.Message = strings.Join(slices.Compact(places), ", ") + ": " + e.Message
+	return &out
 }

@@ -59,7 +59,7 @@ func effectList(a *cli.App) *cobra.Command {
 	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
 	cmd.Flags().StringVar(&f.ItemID, "item", "", "of this item")
 	cmd.Flags().StringVar(&f.Name, "name", "", "of this name")
-	cmd.Flags().StringVar(&f.Key, "effect-key", "", "with this key")
+	cmd.Flags().StringVar(&f.Key, "effect-key", "", "with this key; in forks and clones with --item or --task")
 	pages.Flags(cmd)
 	return cmd
 }

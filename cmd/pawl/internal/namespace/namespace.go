@@ -18,10 +18,12 @@ func Command(a *cli.App) *cobra.Command {
 
 func list(a *cli.App) *cobra.Command {
 	var pages cli.Pages
-	row := func(n pawl.NamespaceInfo) string { return terminal.Row(n.Namespace, n.OpenTasks, n.Workers) }
-	const short = "List the namespaces that had work, with their open tasks and live workers"
+	row := func(n pawl.NamespaceInfo) string {
+		return terminal.Row(n.Namespace, n.OpenTasks, n.Queued, n.OldestQueuedAt, n.Workers)
+	}
+	const short = "List the namespaces that had work, with their open tasks, queued items and live workers"
 	cmd := a.Verb("ls", short, cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.StatsReader, _ []string) error {
-		return cli.List(ctx, a, pages, "NAMESPACE\tOPEN TASKS\tWORKERS", row, s.ListNamespaces)
+		return cli.List(ctx, a, pages, "NAMESPACE\tOPEN TASKS\tQUEUED\tOLDEST QUEUED\tWORKERS", row, s.ListNamespaces)
 	}))
 	cmd.Aliases = []string{"list"}
 	pages.Flags(cmd)

@@ -2639,12 +2639,17 @@ class Moved(_Moved, total=False):
     run_at: str
 
 
-class NamespaceInfo(TypedDict):
-    """NamespaceInfo of the server's description."""
-
+class _NamespaceInfo(TypedDict):
     namespace: str
     open_tasks: int
+    queued: int
     workers: int
+
+
+class NamespaceInfo(_NamespaceInfo, total=False):
+    """NamespaceInfo of the server's description."""
+
+    oldest_queued_at: str
 
 
 class _NewBudget(TypedDict):
