@@ -117,13 +117,14 @@ SET item_id = NULL
 WHERE id = $1
 
 -- Open reservations of a budget whose attempt holds no lease any more. An attempt that has
--- lost its lease never gets it back.
+-- lost its lease never gets it back. What a gate still sends may be spent: it is open under a lease of the gate's own.
 -- name: end lost reservations
 WITH lost AS MATERIALIZED (
   SELECT r.id
   FROM pawl.budget_reservations r
   WHERE r.budget_id = $1 AND r.state = 0
     AND NOT EXISTS (SELECT 1 FROM pawl.leases l WHERE l.item_id = r.item_id AND l.attempt = r.attempt)
+    AND NOT EXISTS (SELECT 1 FROM pawl.effects f WHERE f.item_id = r.item_id AND f.reservation = r.id AND f.state = 'open')
   ORDER BY r.id
   LIMIT $2
   @skip)
@@ -150,6 +151,7 @@ FROM pawl.budget_reservations r
 JOIN pawl.budgets b ON b.id = r.budget_id
 WHERE r.state = 0 AND r.budget_id > $1
   AND NOT EXISTS (SELECT 1 FROM pawl.leases l WHERE l.item_id = r.item_id AND l.attempt = r.attempt)
+  AND NOT EXISTS (SELECT 1 FROM pawl.effects f WHERE f.item_id = r.item_id AND f.reservation = r.id AND f.state = 'open')
 ORDER BY r.budget_id
 LIMIT $2
 
