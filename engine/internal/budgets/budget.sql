@@ -97,15 +97,16 @@ FROM pawl.leases l
 JOIN pawl.queues q ON q.id = l.queue_id
 WHERE l.item_id = $1
 
+-- Of a task that retention has removed, the links to its parent and its children are there as long as these are.
 -- name: in tree
 WITH RECURSIVE up (id) AS (
-  SELECT t.parent_id
-  FROM pawl.tasks t
-  WHERE t.id = $1
+  SELECT l.parent_id
+  FROM pawl.child_links l
+  WHERE l.child_id = $1
   UNION
-  SELECT t.parent_id
+  SELECT l.parent_id
   FROM up
-  JOIN pawl.tasks t ON t.id = up.id)
+  JOIN pawl.child_links l ON l.child_id = up.id)
 SELECT 1
 FROM up
 WHERE id = $2
