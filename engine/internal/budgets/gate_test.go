@@ -45,3 +45,31 @@ func TestWhatAGateSendsStaysReserved(t *testing.T) {
 		}
 	})
 }
+
+// An effect that has got what its item asked a person for asks no more, although it has another id than at first.
+func TestAnEffectThatGotItsAmountAsksNoMore(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		limit := func(n int64) {
+			pawltest.Must[pawl.Budget](t)(p.Engine.PutBudget(ctx, "b", pawl.NewBudget{Unit: "x", Limit: n, OnExhausted: pawl.ExhaustedAsk}))
+		}
+		limit(2)
+		p.Create(pawl.NewTask{Type: "a"})
+		l := p.Claim("a")
+		open := func() error {
+			_, err := p.Engine.OpenEffect(ctx, pawl.OpenEffectCall{ItemID: l.ID, WorkerID: l.WorkerID, Attempt: l.Attempt, Name: "pay",
+				RequestHash: "h", Budget: "b", Amount: 5})
+			return err
+		}
+		var refused *pawl.Error
+		if err := open(); !errors.As(err, &refused) || refused.Exhausted == nil || refused.Exhausted.TaskID == "" {
+			t.Fatalf("no person was asked: %v", err)
+		}
+		limit(10)
+		p.OK(open())
+		pawltest.Must[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+		if q := p.Task(refused.Exhausted.TaskID); q.State != pawl.TaskCancelled {
+			t.Errorf("the question is %s", q.State)
+		}
+	})
+}
