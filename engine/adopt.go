@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/identity"
@@ -112,7 +113,7 @@ func (e *Engine) adopt(ctx context.Context, tx store.Tx, asCopy bool) (epoch, fr
 	if err := logs.Begin(ctx, tx, leaves); err != nil {
 		return 0, 0, err
 	}
-	if err := disableRelays(ctx, tx, asCopy); err != nil {
+	if err := errors.Join(disableRelays(ctx, tx, asCopy), endGates(ctx, tx)); err != nil {
 		return 0, 0, err
 	}
 	if fromNow, err = schedules.FromNow(ctx, tx, asCopy); err != nil {
@@ -143,6 +144,15 @@ func disableRelays(ctx context.Context, tx store.Tx, asCopy bool) error {
 // allLeases locks up to limit leases, expired ones too.
 func allLeases(ctx context.Context, tx store.Tx, limit int) ([]string, error) {
 	return store.ItemIDs(ctx, tx, placeSQL["all leases"], limit)
+}
+
+// endGates ends the leases of gates: the next sweep makes unknown what they have sent.
+func endGates(ctx context.Context, tx store.Tx) error {
+	now, err := tx.Now(ctx)
+	if err == nil {
+		_, err = tx.Exec(ctx, placeSQL["end gates"], now)
+	}
+	return err
 }
 
 // renewTokenSecret replaces the secret that signs task tokens: all tokens end.

@@ -293,3 +293,34 @@ func TestApprovalsInQuarantine(t *testing.T) {
 		t.Errorf("%v, %v", task.State, err)
 	}
 }
+
+// A gate of the original sends no effect of an adopted copy: what it had sent is unknown there, as if its lease were over.
+func TestAnAdoptionEndsTheLeasesOfGates(t *testing.T) {
+	for _, which := range pawltest.Databases {
+		t.Run(string(which), func(t *testing.T) {
+			p := newPlace(t, which)
+			ctx, opened, l := t.Context(), pawl.OpenedEffect{}, pawl.Lease{}
+			p.use(func(e *engine.Engine) {
+				makeTask(t, e, "a")
+				l = leases(t, e, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
+				opened = need[pawl.OpenedEffect](t)(e.OpenEffect(ctx, pawl.OpenEffectCall{ItemID: l.ID, WorkerID: "w", Attempt: l.Attempt,
+					Name: "pay", RequestHash: "h", LeaseSeconds: 3600}))
+			})
+			if c := p; which == pawltest.SQLite {
+				p = c.copied()
+			} else {
+				p = c.at("localhost")
+			}
+			e := p.open()
+			need[engine.Adoption](t)(e.Adopt(ctx, false))
+			need[pawl.SweepStats](t)(e.Sweep(ctx))
+			if f := need[pawl.EffectRecord](t)(e.GetEffect(ctx, opened.ID)); f.State != pawl.EffectUnknown {
+				t.Errorf("the effect is %s", f.State)
+			}
+			_, err := e.KeepEffect(ctx, opened.ID, pawl.KeepEffectCall{ItemID: l.ID, WorkerID: "w", Attempt: l.Attempt, LeaseSeconds: 15})
+			if !errors.Is(err, pawl.ErrLeaseLost) {
+				t.Errorf("the gate goes on: %v", err)
+			}
+		})
+	}
+}

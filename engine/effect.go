@@ -91,9 +91,10 @@ func quickly[Row, Ans any](ctx context.Context, e *Engine, c *commit.Committer[R
 
 func (e *Engine) openEffect(ctx context.Context, call *pawl.OpenEffectCall) (out pawl.OpenedEffect, err error) {
 	opening := ledger.Opening{OpenEffectCall: call, ID: e.k.IDs.Next("eff"), Reservation: e.k.IDs.Next("rsv"), Refer: keepBlobs}
-	reserve := pawl.ReserveCall{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt, Amount: call.Amount}
+	reserve := &opening.Spends
+	*reserve = pawl.ReserveCall{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt, Amount: call.Amount}
 	var refused error
-	err = budgets.Reserving(ctx, e.budgeted, "open", &reserve, func(ctx context.Context, tx store.Tx, g *store.LockedItem) (_, err error) {
+	err = budgets.Reserving(ctx, e.budgeted, "open", reserve, func(ctx context.Context, tx store.Tx, g *store.LockedItem) (_, err error) {
 		out, refused, err = ledger.Open(ctx, tx, g, &opening)
 		return refused, err
 	})

@@ -5,6 +5,11 @@ ORDER BY l.item_id
 LIMIT $1
 @lock
 
+-- name: end gates
+UPDATE pawl.effects
+SET sent_until = $1
+WHERE state = 'open' AND sent_until > $1
+
 -- name: new secret
 UPDATE pawl.secrets
 SET value = $1

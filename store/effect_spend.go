@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/pawl-work/pawl"
 )
@@ -21,7 +22,15 @@ func (f *EffectRow) SendingOf(s EffectSender, n int) int {
 // SpendKey is the key of what the next sending of an effect reserves.
 func (f *EffectRow) SpendKey() string { return f.spendKey(f.Sendings + 1) }
 
-func (f *EffectRow) spendKey(sending int) string { return fmt.Sprintf("%s#%d", f.ID, sending) }
+// An effect that was refused for its budget has another id when it is opened again, and asks for the same.
+func (f *EffectRow) spendKey(sending int) string {
+	if sending == 1 {
+		return "effect " + f.Key + "#1"
+	}
+	return f.spendKeyByID(sending)
+}
+
+func (f *EffectRow) spendKeyByID(sending int) string { return fmt.Sprintf("%s#%d", f.ID, sending) }
 
 // Spent is what is to be recorded of a reservation of an effect, which is named by its id or by its key.
 type Spent struct {
@@ -51,5 +60,8 @@ func (f *EffectRow) SpentEarlier(sending int) []Spent {
 	if i < 0 || i >= len(list)-1 || f.Budget == "" {
 		return nil
 	}
-	return []Spent{{Namespace: f.Namespace, Budget: string(f.Budget), ItemID: list[i].ItemID, Key: f.spendKey(sending)}}
+	earlier := Spent{Namespace: f.Namespace, Budget: string(f.Budget), ItemID: list[i].ItemID, Key: f.spendKey(sending)}
+	byID := earlier // older programs have reserved what the first sending costs by the id
+	byID.Key = f.spendKeyByID(sending)
+	return slices.Compact([]Spent{earlier, byID})
 }

@@ -97,15 +97,16 @@ FROM pawl.leases l
 JOIN pawl.queues q ON q.id = l.queue_id
 WHERE l.item_id = $1
 
+-- Of a task that retention has removed, the links to its parent and its children are there as long as these are.
 -- name: in tree
 WITH RECURSIVE up (id) AS (
-  SELECT t.parent_id
-  FROM pawl.tasks t
-  WHERE t.id = $1
+  SELECT l.parent_id
+  FROM pawl.child_links l
+  WHERE l.child_id = $1
   UNION
-  SELECT t.parent_id
+  SELECT l.parent_id
   FROM up
-  JOIN pawl.tasks t ON t.id = up.id)
+  JOIN pawl.child_links l ON l.child_id = up.id)
 SELECT 1
 FROM up
 WHERE id = $2
@@ -117,13 +118,14 @@ SET item_id = NULL
 WHERE id = $1
 
 -- Open reservations of a budget whose attempt holds no lease any more. An attempt that has
--- lost its lease never gets it back.
+-- lost its lease never gets it back. What a gate still sends may be spent: it is open under a lease of the gate's own.
 -- name: end lost reservations
 WITH lost AS MATERIALIZED (
   SELECT r.id
   FROM pawl.budget_reservations r
   WHERE r.budget_id = $1 AND r.state = 0
     AND NOT EXISTS (SELECT 1 FROM pawl.leases l WHERE l.item_id = r.item_id AND l.attempt = r.attempt)
+    AND NOT EXISTS (SELECT 1 FROM pawl.effects f WHERE f.item_id = r.item_id AND f.reservation = r.id AND f.state = 'open')
   ORDER BY r.id
   LIMIT $2
   @skip)
@@ -150,6 +152,7 @@ FROM pawl.budget_reservations r
 JOIN pawl.budgets b ON b.id = r.budget_id
 WHERE r.state = 0 AND r.budget_id > $1
   AND NOT EXISTS (SELECT 1 FROM pawl.leases l WHERE l.item_id = r.item_id AND l.attempt = r.attempt)
+  AND NOT EXISTS (SELECT 1 FROM pawl.effects f WHERE f.item_id = r.item_id AND f.reservation = r.id AND f.state = 'open')
 ORDER BY r.budget_id
 LIMIT $2
 

@@ -264,3 +264,24 @@ func (w *budgetWalk) end() {
 	}
 	w.Logf("%d reservations, %d refused, %d settled", w.begun.Load(), w.refused.Load(), w.settled.Load())
 }
+
+// A budget of a task applies to its descendants, also to those whose parent has ended and was archived.
+func TestABudgetOfATaskOutlivesTheTasksBetween(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		ctx := t.Context()
+		_, err := pawltest.First(p.Engine.PutTypes(ctx, []pawl.Type{{Name: "between", Retention: pawl.Retention{TaskSeconds: 60}}}))
+		p.OK(err)
+		root := p.Create(pawl.NewTask{Type: "root"})
+		between := p.Create(pawl.NewTask{Type: "between", ParentID: root.ID})
+		p.Create(pawl.NewTask{Type: "leaf", ParentID: between.ID})
+		pawltest.Must[pawl.Budget](t)(p.Engine.PutBudget(ctx, "b",
+			pawl.NewBudget{Unit: "x", Limit: 100, AppliesTo: &pawl.BudgetScope{TaskID: root.ID}}))
+		p.Complete(p.Claim("between"), "")
+		p.Advance(2 * time.Minute)
+		pawltest.Must[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
+		if _, err := p.Engine.GetTask(ctx, between.ID); !errors.Is(err, pawl.ErrNotFound) {
+			t.Fatalf("it was not archived: %v", err)
+		}
+		pawltest.Must[pawl.Reserved](t)(p.Engine.ReserveBudget(ctx, "b", reserveOf(p.Claim("leaf"), 1, "k")))
+	})
+}

@@ -13,8 +13,9 @@ import (
 // Opening is a call that opens an effect.
 type Opening struct {
 	*pawl.OpenEffectCall
-	ID          string // of the effect, if it is new
-	Reservation string // of what is reserved, if something is
+	ID          string           // of the effect, if it is new
+	Reservation string           // of what is reserved, if something is
+	Spends      pawl.ReserveCall // Open says its key: that of what the sending reserves
 
 	Refer func(ctx context.Context, tx store.Tx, taskID, text string) error // keeps the blobs of a text for a task
 }
@@ -222,8 +223,8 @@ func reserve(ctx context.Context, tx store.Tx, g *store.LockedItem, f *store.Eff
 		return nil, nil
 	}
 	amount := call.Amount
-	out, refused, err := budgets.Reserve(ctx, tx, g, call.Reservation, call.Budget, &pawl.ReserveCall{ItemID: g.ItemID, WorkerID: g.WorkerID,
-		Attempt: g.Attempt, Amount: amount, Key: f.SpendKey()})
+	call.Spends.Key = f.SpendKey()
+	out, refused, err := budgets.Reserve(ctx, tx, g, call.Reservation, call.Budget, &call.Spends)
 	f.Amount, f.Reservation = &amount, store.Text(out.Reservation)
 	return refused, err
 }
