@@ -262,7 +262,12 @@ func (p *copyParts) stageCheckpoints(ctx context.Context) error {
 			return err
 		}
 		rows, err := store.EffectsOf(ctx, tx, p.taskID)
+		if err != nil {
+			return err
+		}
 		p.head.fork.Effects = p.e.referToEffects(rows, p.staged.TaskID, p.copyOf)
+		rounds, err := store.RoundsOf(ctx, tx, p.taskID, p.at)
+		p.head.fork.Rounds = roundsOfCopies(rounds, p.copyOf)
 		return err
 	})
 }

@@ -18,6 +18,7 @@ type Fork struct {
 	Uploads     [][]byte        // the addresses of the uploaded blobs that the task refers to
 	Staged      int64           // checkpoints that a Copy has written already
 	Effects     []EffectRow     // of the task; Refer makes them those of the fork
+	Rounds      []Round         // of the items that go on after a rejection
 	blobs       []Blob          // of the snapshots of an archived task
 }
 
@@ -60,6 +61,9 @@ func ReadFork(ctx context.Context, tx Tx, namespace, taskID string, at int64, mo
 		return nil, err
 	}
 	if f.Effects, err = EffectsOf(ctx, tx, taskID); err != nil {
+		return nil, err
+	}
+	if f.Rounds, err = RoundsOf(ctx, tx, taskID, f.At); err != nil {
 		return nil, err
 	}
 	if f.Checkpoints, err = readWords(ctx, tx, rows, map[string]bool{}); err == nil && archived {
@@ -210,6 +214,9 @@ func (f *Fork) Bytes() (n int) {
 	for i := range f.blobs {
 		n += len(f.blobs[i].Body)
 	}
+	for i := range f.Rounds {
+		n += len(f.Rounds[i].Reasons)
+	}
 	return n
 }
 
@@ -232,6 +239,9 @@ func (f *Fork) Save(ctx context.Context, tx Tx, now int64, namespace, taskID str
 		}
 	}
 	if err := saveCopies(ctx, tx, now, namespace, taskID, f.Checkpoints); err != nil {
+		return err
+	}
+	if err := beginRounds(ctx, tx, f.Rounds); err != nil {
 		return err
 	}
 	left := int64(len(f.Checkpoints)) + f.Staged
