@@ -266,8 +266,8 @@ func (p *copyParts) stageCheckpoints(ctx context.Context) error {
 			return err
 		}
 		p.head.fork.Effects = p.e.referToEffects(rows, p.staged.TaskID, p.copyOf)
-		rounds, err := store.RoundsOf(ctx, tx, p.taskID, p.at)
-		p.head.fork.Rounds = roundsOfCopies(rounds, p.copyOf)
+		err = p.head.fork.ReadRounds(ctx, tx, p.taskID)
+		p.head.fork.CopyRounds(p.copyOf)
 		return err
 	})
 }

@@ -95,7 +95,7 @@ func (e *Engine) giveCheckpoints(d *draft, items []pawl.Item) (err error) {
 		}
 	}
 	d.fork.Effects = e.referToEffects(d.fork.Effects, d.task.ID, copyOf)
-	d.fork.Rounds = roundsOfCopies(d.fork.Rounds, copyOf)
+	d.fork.CopyRounds(copyOf)
 	d.fork.Checkpoints, err = e.copiedCheckpoints(d.fork.Checkpoints, d.fork.At, copyOf)
 	return err
 }
@@ -116,14 +116,6 @@ func (e *Engine) referToEffects(rows []store.EffectRow, taskID string, copyOf ma
 		out = append(out, f.Reference(e.k.IDs.Next("eff"), taskID, item, key))
 	}
 	return out
-}
-
-// roundsOfCopies gives rounds to the copies of their items.
-func roundsOfCopies(rounds []store.Round, copyOf map[string]string) []store.Round {
-	for i := range rounds {
-		rounds[i].ItemID = copyOf[rounds[i].ItemID]
-	}
-	return slices.DeleteFunc(rounds, func(r store.Round) bool { return r.ItemID == "" })
 }
 
 // copiedCheckpoints gives checkpoints, of which the last one of a task is number last, new ids and

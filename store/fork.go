@@ -18,7 +18,7 @@ type Fork struct {
 	Uploads     [][]byte        // the addresses of the uploaded blobs that the task refers to
 	Staged      int64           // checkpoints that a Copy has written already
 	Effects     []EffectRow     // of the task; Refer makes them those of the fork
-	Rounds      []Round         // of the items that go on after a rejection
+	rounds      []round         // of the items that were sent back
 	blobs       []Blob          // of the snapshots of an archived task
 }
 
@@ -63,7 +63,7 @@ func ReadFork(ctx context.Context, tx Tx, namespace, taskID string, at int64, mo
 	if f.Effects, err = EffectsOf(ctx, tx, taskID); err != nil {
 		return nil, err
 	}
-	if f.Rounds, err = RoundsOf(ctx, tx, taskID, f.At); err != nil {
+	if err := f.ReadRounds(ctx, tx, taskID); err != nil {
 		return nil, err
 	}
 	if f.Checkpoints, err = readWords(ctx, tx, rows, map[string]bool{}); err == nil && archived {
@@ -214,8 +214,8 @@ func (f *Fork) Bytes() (n int) {
 	for i := range f.blobs {
 		n += len(f.blobs[i].Body)
 	}
-	for i := range f.Rounds {
-		n += len(f.Rounds[i].Reasons)
+	for i := range f.rounds {
+		n += len(f.rounds[i].reasons)
 	}
 	return n
 }
@@ -241,7 +241,7 @@ func (f *Fork) Save(ctx context.Context, tx Tx, now int64, namespace, taskID str
 	if err := saveCopies(ctx, tx, now, namespace, taskID, f.Checkpoints); err != nil {
 		return err
 	}
-	if err := beginRounds(ctx, tx, f.Rounds); err != nil {
+	if err := beginRounds(ctx, tx, f.rounds); err != nil {
 		return err
 	}
 	left := int64(len(f.Checkpoints)) + f.Staged

@@ -6,25 +6,25 @@ import (
 	"slices"
 )
 
-// Round says how often an item was sent back for rework, and the reasons of the last time.
-type Round struct {
-	ItemID  string
-	Rework  int
-	Reasons Text // as a list
+// round says how often an item was sent back for rework, and the reasons of the last time.
+type round struct {
+	itemID  string
+	rework  int
+	reasons Text // as a list
 }
 
-// RoundsOf returns the rounds of the items of a task that a fork from a checkpoint begins with: each item
-// is where it was when it saved its next checkpoint after that one, or where it is now if it has saved none.
-// Items that were not sent back by then are left out. A fork from checkpoint 0 begins anew.
-func RoundsOf(ctx context.Context, tx Tx, taskID string, at int64) (out []Round, err error) {
-	if at == 0 {
-		return nil, nil
+// ReadRounds reads in which rounds the items of a task were: each one when it saved its next checkpoint after
+// that of the fork, or now if it has saved none. A fork from checkpoint 0 begins anew.
+func (f *Fork) ReadRounds(ctx context.Context, tx Tx, taskID string) error {
+	if f.At == 0 {
+		return nil
 	}
-	err = EachRow(ctx, tx, func(rows Rows) error {
-		var r Round
+	var out []round
+	err := EachRow(ctx, tx, func(rows Rows) error {
+		var r round
 		var later int
 		var data Text
-		if err := rows.Scan((*ItemID)(&r.ItemID), &r.Rework, &r.Reasons, &data, &later); err != nil {
+		if err := rows.Scan((*ItemID)(&r.itemID), &r.rework, &r.reasons, &data, &later); err != nil {
 			return err
 		}
 		var rejection struct{ Errors json.RawMessage }
@@ -32,30 +32,39 @@ func RoundsOf(ctx context.Context, tx Tx, taskID string, at int64) (out []Round,
 			if err := json.Unmarshal([]byte(data), &rejection); err != nil {
 				return err
 			}
-			r.Reasons = Text(rejection.Errors)
+			r.reasons = Text(rejection.Errors)
 		}
 		last := len(out) - 1
-		if last < 0 || out[last].ItemID != r.ItemID {
+		if last < 0 || out[last].itemID != r.itemID {
 			out, last = append(out, r), last+1
 		}
 		if later == 1 {
-			out[last].Rework--
+			out[last].rework--
 		} else {
-			out[last].Reasons = r.Reasons
+			out[last].reasons = r.reasons
 		}
 		return nil
-	}, forkSQL["rounds"], TaskID(taskID), at)
-	return slices.DeleteFunc(out, func(r Round) bool { return r.Rework <= 0 }), err
+	}, forkSQL["rounds"], TaskID(taskID), f.At)
+	f.rounds = out
+	return err
+}
+
+// CopyRounds gives the rounds to the copies of the items.
+func (f *Fork) CopyRounds(copyOf map[string]string) {
+	for i := range f.rounds {
+		f.rounds[i].itemID = copyOf[f.rounds[i].itemID]
+	}
+	f.rounds = slices.DeleteFunc(f.rounds, func(r round) bool { return r.itemID == "" || r.rework <= 0 })
 }
 
 // beginRounds sets the rounds of items that were inserted in this transaction.
-func beginRounds(ctx context.Context, tx Tx, rounds []Round) error {
+func beginRounds(ctx context.Context, tx Tx, rounds []round) error {
 	for part := range slices.Chunk(rounds, CopyStep) {
 		of, alike := make(map[string]int, len(part)), map[Text][]string{}
 		ids := make([]string, len(part))
 		for i, r := range part {
-			ids[i], of[r.ItemID] = r.ItemID, r.Rework
-			alike[r.Reasons] = append(alike[r.Reasons], r.ItemID)
+			ids[i], of[r.itemID] = r.itemID, r.rework
+			alike[r.reasons] = append(alike[r.reasons], r.itemID)
 		}
 		rows, err := Take(ctx, tx, ids, []string{"queued", "scheduled", "waiting"})
 		if err != nil {
