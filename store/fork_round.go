@@ -27,21 +27,21 @@ func (f *Fork) ReadRounds(ctx context.Context, tx Tx, taskID string) error {
 		if err := rows.Scan((*ItemID)(&r.itemID), &r.rework, &r.reasons, &data, &later); err != nil {
 			return err
 		}
-		var rejection struct{ Errors json.RawMessage }
-		if data != "" {
-			if err := json.Unmarshal([]byte(data), &rejection); err != nil {
-				return err
-			}
-			r.reasons = Text(rejection.Errors)
-		}
 		last := len(out) - 1
 		if last < 0 || out[last].itemID != r.itemID {
+			if data != "" {
+				r.reasons = "[]"
+			}
 			out, last = append(out, r), last+1
 		}
 		if later == 1 {
 			out[last].rework--
-		} else {
-			out[last].reasons = r.reasons
+		} else if data != "" {
+			var rejection struct{ Errors json.RawMessage }
+			if err := json.Unmarshal([]byte(data), &rejection); err != nil {
+				return err
+			}
+			out[last].reasons = Text(rejection.Errors)
 		}
 		return nil
 	}, forkSQL["rounds"], TaskID(taskID), f.At)

@@ -240,7 +240,9 @@ func (m *migrator) create() []string {
 	if m.schema == "" {
 		return []string{table}
 	}
-	return []string{"CREATE SCHEMA IF NOT EXISTS " + m.schema, table}
+	// A role may have the schema without the right to make one, for which the server asks first.
+	schema := fmt.Sprintf("DO $$ BEGIN\n  IF to_regnamespace('%[1]s') IS NULL THEN CREATE SCHEMA IF NOT EXISTS %[1]s; END IF;\nEND $$", m.schema)
+	return []string{schema, table}
 }
 
 func (m *migrator) insert(x Migration) string {
