@@ -241,7 +241,8 @@ func (m *migrator) create() []string {
 		return []string{table}
 	}
 	// A role may have the schema without the right to make one, for which the server asks first.
-	schema := fmt.Sprintf("DO $$ BEGIN\n  IF to_regnamespace('%[1]s') IS NULL THEN CREATE SCHEMA IF NOT EXISTS %[1]s; END IF;\nEND $$", m.schema)
+	missing := "to_regnamespace('" + m.schema + "') IS NULL"
+	schema := "DO $$ BEGIN\n  IF " + missing + " THEN CREATE SCHEMA IF NOT EXISTS " + m.schema + "; END IF;\nEND $$"
 	return []string{schema, table}
 }
 
