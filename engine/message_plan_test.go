@@ -16,17 +16,15 @@ import (
 func TestTheMessagesOfAReworkedItemReadFewEvents(t *testing.T) {
 	withType(t, strictReport, pawl.Hooks{}, func(o typeFixture) {
 		ctx := o.Context()
-		_, ls := o.task(1)
-		calls := make([]pawl.ProgressCall, 600)
+		_, ls := o.task(400)
+		calls := make([]pawl.SubmitCall, len(ls))
 		for i := range calls {
-			stage := fmt.Sprint(i)
-			calls[i] = pawl.ProgressCall{Fence: ls[0].Fence(), Stage: &stage}
+			calls[i] = pawl.SubmitCall{Fence: ls[i].Fence(), Result: []byte(`{"title":"a"}`)}
 		}
-		need[[]pawl.Result[pawl.Moved]](t)(o.Engine.Progress(ctx, calls))
-		o.submit(ls[0], `{"title":"a"}`)
+		need[[]pawl.Result[pawl.Moved]](t)(o.Engine.Submit(ctx, calls))
 		need[pawl.SweepStats](t)(o.Engine.Sweep(ctx))
 		need[pawl.Task](t)(first(o.Engine.RejectTasks(ctx, []pawl.RejectCall{{TaskID: ls[0].TaskID, AllowRework: true,
-			Errors: []pawl.Complaint{{Code: "thin", Message: "thin"}}}})))
+			ItemIDs: []string{ls[0].ID}, Errors: []pawl.Complaint{{Code: "thin", Message: "thin"}}}})))
 		l := leases(t, o.Engine, pawl.ClaimRequest{WorkerID: "w"}, 1)[0]
 		m := need[pawl.Message](t)(first(o.Engine.StartMessages(ctx, []pawl.StartCall{{Fence: l.Fence(), Role: pawl.RoleAssistant}})))
 		if o.Database == pawltest.Postgres {
