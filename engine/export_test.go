@@ -23,7 +23,6 @@ var (
 	NamesOfNamespaces = namespaces
 	ListWorkers       = workersPage
 	Monitored         = monitored
-	MessagesOfItem    = messagesOfItem
 )
 
 // Hears reports whether this process gets notices of other processes. It begins to
