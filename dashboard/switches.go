@@ -20,8 +20,8 @@ type pageSwitch struct {
 }
 
 // switches are named by their path, without the id. No page asks whether one is meant: they
-// can be undone or repeated, except that a key is revoked for good, which its form confirms, and that
-// decisions about effects are made on a page that shows the effect.
+// can be undone or repeated, except that a key is revoked for good and that a relay may leave events out, which their
+// forms confirm, and that decisions about effects are made on a page that shows the effect.
 var switches = map[string]pageSwitch{
 	"/ui/queues/pause":     {do: ignored(Service.PauseQueue)},
 	"/ui/queues/resume":    {do: ignored(Service.ResumeQueue)},
@@ -49,7 +49,11 @@ func ignored[V any](call func(Service, context.Context, string) (V, error)) func
 }
 
 func resumeRelay(ctx context.Context, d *server, sink string, form url.Values) error {
-	_, err := d.svc.ResumeRelay(ctx, sink, form.Get("from"))
+	from := form.Get("from")
+	if from == pawl.RelayFromNow && form.Get("sure") != sink {
+		return pawl.Invalid("/sure", "is not checked: what was not sent yet is left out")
+	}
+	_, err := d.svc.ResumeRelay(ctx, sink, from)
 	return err
 }
 

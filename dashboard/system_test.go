@@ -83,6 +83,24 @@ func TestLimitsOfAQueue(t *testing.T) {
 	h.has(h.post("/ui/queues/a/limit", "concurrency", "0"), 400, "concurrency")
 }
 
+// A relay that is to leave out what it has not sent asks first.
+func TestARelayGoesOnFromNowIfThatIsMeant(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	h := open(t, p, false)
+	r, _, err := p.Engine.TakeRelay(t.Context(), "bus", "nats", "w", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := p.Now()
+	r.DisabledAt = &at
+	if _, err := p.Engine.KeepRelay(t.Context(), r, 0); err != nil {
+		t.Fatal(err)
+	}
+	h.has(h.get("/ui/relays"), 200, `name="sure" value="bus" required`)
+	h.has(h.post("/ui/relays/bus/resume", "from", "now"), 400, "left out")
+	h.has(h.post("/ui/relays/bus/resume", "from", "now", "sure", "bus"), 200, "delivers")
+}
+
 // API keys are listed without their secret and revoked by an operator of all namespaces alone.
 func TestKeysAreRevoked(t *testing.T) {
 	p := pawltest.Open(t, pawltest.SQLite)

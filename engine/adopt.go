@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"strconv"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/identity"
@@ -20,6 +22,8 @@ type Adoption struct {
 	Epoch       int64   `json:"epoch"`   // of the feed
 	LeasesEnded int64   `json:"leases_ended"`
 	Schedules   int64   `json:"schedules"` // how many begin from now, or are turned off
+
+	head int64 // the feed's newest position when the new history began
 }
 
 // Adopt ends the quarantine of the database. It becomes the one that acts: a new epoch of the feed
@@ -63,12 +67,16 @@ func (e *Engine) Adopt(ctx context.Context, asCopy bool) (Adoption, error) {
 }
 
 // AdoptFrom is Adopt for the database that acts, whose relays go on at once, as by pawl.RelayKeeper's ResumeRelay, from their
-// stored positions or from now. Those that were disabled before stay so, and so do those that an interruption leaves.
+// stored positions or from what the adoption does. Those that were disabled before stay so, and so do those that an interruption
+// leaves. One that cannot go on stops no other: the error names it.
 func (e *Engine) AdoptFrom(ctx context.Context, from string) (Adoption, error) {
 	if from != pawl.RelayFromStored && from != pawl.RelayFromNow {
 		return Adoption{}, pawl.Invalid("/relays", "must be %s or %s, not %q", pawl.RelayFromStored, pawl.RelayFromNow, from)
 	}
 	before, err := e.ListRelays(ctx)
+	if err == nil && from == pawl.RelayFromNow {
+		from, err = e.newestPosition(ctx)
+	}
 	if err != nil {
 		return Adoption{}, err
 	}
@@ -77,11 +85,23 @@ func (e *Engine) AdoptFrom(ctx context.Context, from string) (Adoption, error) {
 		return out, err
 	}
 	for _, r := range before.Items {
-		if r.DisabledAt == nil && err == nil {
-			_, err = e.ResumeRelay(ctx, r.Sink, from)
+		if r.DisabledAt != nil {
+			continue
+		}
+		if _, failed := e.ResumeRelay(ctx, r.Sink, from); failed != nil {
+			err = errors.Join(err, fmt.Errorf("the database was adopted, but its relay %s waits: %w", r.Sink, failed))
 		}
 	}
 	return out, err
+}
+
+// newestPosition returns the newest position of the feed, once all that happened until now has one.
+func (e *Engine) newestPosition(ctx context.Context) (string, error) {
+	if err := e.feed.Log(ctx); err != nil {
+		return "", err
+	}
+	head, err := e.feed.Head(forAll(ctx))
+	return strconv.FormatInt(head, 10), err
 }
 
 // endLeases ends all leases, in batches.

@@ -40,6 +40,7 @@ func scheduledCopy(t *testing.T) (c place, e *engine.Engine) {
 		}
 	}
 	makeTask(t, first, "a")
+	leases(t, first, pawl.ClaimRequest{WorkerID: "w", LeaseSeconds: pawl.MaxLeaseSeconds}, 1)
 	r, ok, err := first.TakeRelay(t.Context(), "bus", "fake", "one", time.Hour)
 	if err != nil || !ok {
 		t.Fatal(ok, err)
@@ -113,11 +114,43 @@ func TestAnAdoptionSaysWhereRelaysGoOn(t *testing.T) {
 		}
 		want := int64(1)
 		if from == "now" {
-			want = need[int64](t)(e.Feed().Head(t.Context()))
+			all := int64(0)
+			l := need[pawl.List[pawl.Event]](t)(e.ListEvents(t.Context(), pawl.EventFilter{After: &all, Page: pawl.Page{Limit: 9}})).Items
+			last := l[len(l)-1]
+			if want = last.Position - 1; last.Event != "lease_revoked" {
+				t.Errorf("the adoption has left %s", last.Event)
+			}
 		}
 		r, ok, err := e.TakeRelay(t.Context(), "bus", "fake", "two", time.Hour)
 		if err != nil || !ok || r.Epoch != 1 || r.Position != want {
 			t.Errorf("from %s: %+v, %v, %v; want %d", from, r, ok, err, want)
+		}
+	}
+}
+
+// A relay that cannot go on stops no other.
+func TestARelayThatCannotGoOnStopsNoOther(t *testing.T) {
+	_, e := scheduledCopy(t)
+	ok(t, e.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
+		for _, statement := range []string{
+			`INSERT INTO pawl.relay_cursors (sink, position, detail, updated_at)
+			SELECT 'relay.bad', position, detail, updated_at FROM pawl.relay_cursors WHERE sink = 'relay.bus'`,
+			`CREATE TRIGGER bad BEFORE UPDATE ON relay_cursors WHEN NEW.sink = 'relay.bad' AND NEW.position > 1
+			BEGIN SELECT RAISE(ABORT, 'bad'); END`,
+		} {
+			if _, err := tx.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	out, err := e.AdoptFrom(t.Context(), pawl.RelayFromNow)
+	if err == nil || !strings.Contains(err.Error(), "relay bad waits") || out.Adopted == nil {
+		t.Errorf("%+v, %v", out, err)
+	}
+	for _, r := range need[pawl.List[pawl.Relay]](t)(e.ListRelays(t.Context())).Items {
+		if (r.DisabledAt == nil) != (r.Sink == "bus") {
+			t.Errorf("relay %s: disabled at %v", r.Sink, r.DisabledAt)
 		}
 	}
 }

@@ -262,7 +262,12 @@ func (p *copyParts) stageCheckpoints(ctx context.Context) error {
 			return err
 		}
 		rows, err := store.EffectsOf(ctx, tx, p.taskID)
+		if err != nil {
+			return err
+		}
 		p.head.fork.Effects = p.e.referToEffects(rows, p.staged.TaskID, p.copyOf)
+		err = p.head.fork.ReadRounds(ctx, tx, p.taskID)
+		p.head.fork.CopyRounds(p.copyOf)
 		return err
 	})
 }

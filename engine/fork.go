@@ -95,6 +95,7 @@ func (e *Engine) giveCheckpoints(d *draft, items []pawl.Item) (err error) {
 		}
 	}
 	d.fork.Effects = e.referToEffects(d.fork.Effects, d.task.ID, copyOf)
+	d.fork.CopyRounds(copyOf)
 	d.fork.Checkpoints, err = e.copiedCheckpoints(d.fork.Checkpoints, d.fork.At, copyOf)
 	return err
 }

@@ -21,10 +21,12 @@ LIMIT 1
 SELECT m.id, m.state, m.chunks, m.step_number, COALESCE(m.model, ''), m.max_steps
 FROM pawl.messages m
 WHERE m.task_id = $1 AND m.item_id = $2 AND (m.state = 'streaming' OR m.replayable IS NOT NULL)
-  AND ($5 = 0 OR m.state = 'streaming' OR COALESCE(m.attempt, 0) > (
-    SELECT COALESCE(MAX(e.attempt), 0)
+  AND ($5 = 0 OR m.state = 'streaming' OR COALESCE(m.attempt, 0) > COALESCE((
+    SELECT e.attempt
     FROM pawl.task_events e
-    WHERE e.task_id = $1 AND (e.item_id = $2 OR e.item_id IS NULL) AND e.move IN @events(item reject)))
+    WHERE e.task_id = $1 AND e.item_id = $2 AND e.move IN @events(item reject)
+    ORDER BY e.id DESC
+    LIMIT 1), 0))
   AND ($3 = '' OR (m.created_at, m.id) > (SELECT x.created_at, x.id FROM pawl.messages x WHERE x.id = $3))
 ORDER BY m.created_at, m.id
 LIMIT $4

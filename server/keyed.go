@@ -46,6 +46,10 @@ func (s *server) keyed(r *http.Request, route api.Route) (*pawl.KeyBegin, error)
 	if err != nil {
 		return nil, err
 	}
+	seconds, err := keySeconds(r.Header)
+	if err != nil {
+		return nil, err
+	}
 	if key == "" {
 		if slices.Contains(s.opts.RequireKeys, route.Name) || slices.Contains(s.opts.RequireKeys, "*") {
 			return nil, &pawl.Error{Code: pawl.CodeKeyRequired, Message: "this server takes " + route.Name + " with an " + api.KeyHeader + " only"}
@@ -60,6 +64,7 @@ func (s *server) keyed(r *http.Request, route api.Route) (*pawl.KeyBegin, error)
 	if err != nil {
 		return nil, err
 	}
+	begin.TTLSeconds = seconds
 	return &begin, nil
 }
 
@@ -200,13 +205,18 @@ func keyOf(r *http.Request, key string) (pawl.KeyBegin, error) {
 		scope = r.Method + " sha256:" + hex.EncodeToString(sum[:])
 	}
 	begin := pawl.KeyBegin{Scope: scope, Key: key, RequestHash: hash}
-	if text := r.Header.Get(api.KeySecondsHeader); text != "" {
-		if begin.TTLSeconds, err = strconv.ParseInt(text, 10, 64); err != nil || begin.TTLSeconds < minKeySeconds {
-			return begin, &pawl.Error{Code: pawl.CodeInvalid,
+	return begin, nil
+}
+
+// keySeconds reads how long the answer of a request is to be kept; 0 = it does not say.
+func keySeconds(h http.Header) (seconds int64, err error) {
+	if text := h.Get(api.KeySecondsHeader); text != "" {
+		if seconds, err = strconv.ParseInt(text, 10, 64); err != nil || seconds < minKeySeconds {
+			err = &pawl.Error{Code: pawl.CodeInvalid,
 				Message: fmt.Sprintf("%s must be a number of seconds, at least %d", api.KeySecondsHeader, minKeySeconds)}
 		}
 	}
-	return begin, nil
+	return seconds, err
 }
 
 // minKeySeconds is how long the answer of a call is kept at least: as long as the call holds its key.

@@ -45,7 +45,7 @@ func TestACallWithAKeyIsCarriedOutOnce(t *testing.T) {
 		}
 		for _, bad := range []reply{ask(body, keyHeader, " "), ask(body, keyHeader, strings.Repeat("k", 256)),
 			ask(body, keyHeader, "k", "X-"+keyHeader, "l"), ask(body, keyHeader, "k", api.KeySecondsHeader, "0"),
-			ask(body, keyHeader, "k59", api.KeySecondsHeader, "59")} {
+			ask(body, keyHeader, "k59", api.KeySecondsHeader, "59"), ask(body, api.KeySecondsHeader, "59")} {
 			if bad.StatusCode != 400 {
 				t.Errorf("a bad key: %s %s", bad.Status, bad.text)
 			}

@@ -170,13 +170,15 @@ func KeepBlob(ctx context.Context, tx Tx, namespace string, now int64, b Blob) (
 
 // putBlob inserts a blob, or marks it as used if it is there.
 func putBlob(ctx context.Context, tx Tx, namespace string, now int64, b Blob) error {
-	for range 10 { // another transaction may be removing the row
-		n, err := tx.Exec(ctx, blobSQL["add"], namespace, b.Address, b.Base, b.Depth, b.Chain, b.Size, b.Body, now)
-		if err != nil || n == 1 {
-			return err
-		}
-		if there, err := useBlob(ctx, tx, namespace, b.Address, now); err != nil || there {
-			return err
+	for range 10 { // another transaction may be inserting or removing the row
+		for _, name := range []string{"add at once", "add"} {
+			n, err := tx.Exec(ctx, blobSQL[name], namespace, b.Address, b.Base, b.Depth, b.Chain, b.Size, b.Body, now)
+			if err != nil || n == 1 {
+				return err
+			}
+			if there, err := useBlob(ctx, tx, namespace, b.Address, now); err != nil || there {
+				return err
+			}
 		}
 	}
 	return &pawl.Error{Code: pawl.CodeUnavailable, Op: "blob", Message: "blob " + BlobName(b.Address) + " is being removed; try again"}
@@ -184,7 +186,8 @@ func putBlob(ctx context.Context, tx Tx, namespace string, now int64, b Blob) er
 
 // useBlob marks a blob as used, so that retention does not remove it before this
 // transaction has committed. Retention looks at blobs that were not used for
-// pawl.DefaultRetainBlobs, so one that was used in the last half of that needs no write.
+// pawl.DefaultRetainBlobs, so one that was used in the last half of that needs no write. One that
+// another transaction marks is locked in a way that any number may, and that retention passes over.
 func useBlob(ctx context.Context, tx Tx, namespace string, address []byte, now int64) (there bool, err error) {
 	var used int64
 	if there, err = Row(ctx, tx, []any{&used}, blobSQL["last use"], namespace, address); err != nil || !there {
@@ -193,8 +196,11 @@ func useBlob(ctx context.Context, tx Tx, namespace string, address []byte, now i
 	if used > now-pawl.DefaultRetainBlobs.Microseconds()/2 {
 		return true, nil
 	}
-	n, err := tx.Exec(ctx, blobSQL["use"], namespace, address, now)
-	return n == 1, err
+	if n, err := tx.Exec(ctx, blobSQL["use"], namespace, address, now); err != nil || n == 1 {
+		return true, err
+	}
+	var one int
+	return Row(ctx, tx, []any{&one}, blobSQL["keep"], namespace, address)
 }
 
 // BlobPlace is a place in the order of all blobs.
@@ -215,8 +221,12 @@ func IdleBlobs(ctx context.Context, tx Tx, by int64, after BlobPlace, limit int)
 func RemoveBlobs(ctx context.Context, tx Tx, by int64, idle []BlobPlace) (removed int64, err error) {
 	for _, b := range idle {
 		for address := b.Address; address != nil; removed++ {
+			var one int
 			var base []byte
-			found, err := Row(ctx, tx, []any{&base}, blobSQL["remove"], b.Namespace, address, by)
+			found, err := Row(ctx, tx, []any{&one}, blobSQL["lock idle"], b.Namespace, address)
+			if err == nil && found {
+				found, err = Row(ctx, tx, []any{&base}, blobSQL["remove"], b.Namespace, address, by)
+			}
 			if err != nil {
 				return removed, err
 			}

@@ -20,21 +20,29 @@ SELECT b.used_at
 FROM pawl.blobs b
 WHERE b.namespace = $1 AND b.address = $2
 
+-- A row that another transaction marks is left to that one: see keep.
 -- name: use
 UPDATE pawl.blobs
 SET used_at = $3
-WHERE namespace = $1 AND address = $2
+WHERE (namespace, address) IN (SELECT b.namespace, b.address FROM pawl.blobs b WHERE b.namespace = $1 AND b.address = $2 @exclusive @unlocked)
+
+-- name: keep
+SELECT 1
+FROM pawl.blobs b
+WHERE b.namespace = $1 AND b.address = $2
+@kept
 
 -- name: add
 INSERT INTO pawl.blobs (namespace, address, base, depth, chain, size, body, used_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (namespace, address) DO NOTHING
 
--- Nothing is inserted while another transaction that has not ended inserts the blob, or one of the same beginning.
+-- Nothing is inserted, and no lock awaited, while another transaction that has not ended inserts the blob, or one of the
+-- same beginning, or while the blob is there.
 -- name: add at once
 INSERT INTO pawl.blobs (namespace, address, base, depth, chain, size, body, used_at)
 SELECT $1, $2, $3, $4, $5, $6, $7, $8
-WHERE @apart
+WHERE CASE WHEN EXISTS (SELECT 1 FROM pawl.blobs b WHERE b.namespace = $1 AND b.address = $2) THEN FALSE ELSE @apart END
 ON CONFLICT (namespace, address) DO NOTHING
 
 -- name: page
@@ -61,8 +69,14 @@ WHERE (b.namespace, b.address) > ($1, $2)
 ORDER BY b.namespace, b.address
 LIMIT $3
 
--- Who refers to a blob changes used_at first if that is old. So a blob that is referred to
--- while this statement waits for its row is found to be in use again.
+-- A blob that a transaction which has not ended refers to is passed over: see keep. What had referred to it before is
+-- seen by the statement that removes it, which comes after this one.
+-- name: lock idle
+SELECT 1
+FROM pawl.blobs b
+WHERE b.namespace = $1 AND b.address = $2
+@skip
+
 -- name: remove
 DELETE FROM pawl.blobs AS b
 WHERE b.namespace = $1 AND b.address = $2 AND b.used_at <= $3

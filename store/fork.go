@@ -18,6 +18,7 @@ type Fork struct {
 	Uploads     [][]byte        // the addresses of the uploaded blobs that the task refers to
 	Staged      int64           // checkpoints that a Copy has written already
 	Effects     []EffectRow     // of the task; Refer makes them those of the fork
+	rounds      []round         // of the items that were sent back
 	blobs       []Blob          // of the snapshots of an archived task
 }
 
@@ -60,6 +61,9 @@ func ReadFork(ctx context.Context, tx Tx, namespace, taskID string, at int64, mo
 		return nil, err
 	}
 	if f.Effects, err = EffectsOf(ctx, tx, taskID); err != nil {
+		return nil, err
+	}
+	if err := f.ReadRounds(ctx, tx, taskID); err != nil {
 		return nil, err
 	}
 	if f.Checkpoints, err = readWords(ctx, tx, rows, map[string]bool{}); err == nil && archived {
@@ -210,6 +214,9 @@ func (f *Fork) Bytes() (n int) {
 	for i := range f.blobs {
 		n += len(f.blobs[i].Body)
 	}
+	for i := range f.rounds {
+		n += len(f.rounds[i].reasons)
+	}
 	return n
 }
 
@@ -232,6 +239,9 @@ func (f *Fork) Save(ctx context.Context, tx Tx, now int64, namespace, taskID str
 		}
 	}
 	if err := saveCopies(ctx, tx, now, namespace, taskID, f.Checkpoints); err != nil {
+		return err
+	}
+	if err := beginRounds(ctx, tx, f.rounds); err != nil {
 		return err
 	}
 	left := int64(len(f.Checkpoints)) + f.Staged

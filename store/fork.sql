@@ -31,3 +31,13 @@ ON CONFLICT (task_id) DO UPDATE SET checkpoints = $3, pruned = $4, updated_at = 
 
 -- name: newest up to
 SELECT COALESCE((SELECT c.seq FROM pawl.checkpoints c WHERE c.task_id = $1 AND c.seq <= $2 ORDER BY c.seq DESC LIMIT 1), 0)
+
+-- The rejections for rework of each item that was ever sent back, also before its task was forked, oldest first.
+-- The last column is 1 if the item had saved its next checkpoint before.
+-- name: rounds
+SELECT w.id, (SELECT i.rework FROM pawl.item_rows i WHERE i.id = w.id), w.reasons, e.data,
+  CASE WHEN e.attempt >= (SELECT c.attempt FROM pawl.checkpoints c WHERE c.item_id = w.id AND c.seq > $2 AND c.attempt IS NOT NULL ORDER BY c.seq LIMIT 1) THEN 1 ELSE 0 END
+FROM pawl.all_items w
+LEFT JOIN pawl.task_events e ON e.task_id = $1 AND e.item_id = w.id AND e.move IN (@move(rejected, 'submitted', 'queued', item), @move(rejected, 'submitted', 'queued', only))
+WHERE w.task_id = $1 AND w.reasons IS NOT NULL
+ORDER BY w.id, e.id

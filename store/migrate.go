@@ -240,7 +240,10 @@ func (m *migrator) create() []string {
 	if m.schema == "" {
 		return []string{table}
 	}
-	return []string{"CREATE SCHEMA IF NOT EXISTS " + m.schema, table}
+	// A role may have the schema without the right to make one, for which the server asks first.
+	missing := "to_regnamespace('" + m.schema + "') IS NULL"
+	schema := "DO $$ BEGIN\n  IF " + missing + " THEN CREATE SCHEMA IF NOT EXISTS " + m.schema + "; END IF;\nEND $$"
+	return []string{schema, table}
 }
 
 func (m *migrator) insert(x Migration) string {

@@ -141,6 +141,52 @@ var forks = noun{"forks", []promise{
 		w.ok(err, "clone")
 		w.same([]bool{l.Forked, w.claim("w1").Forked}, []bool{false, true}, "the task, and its clone")
 	}},
+	{"a fork is in the round of rework in which its original went on from the checkpoint", func(w *fixture) {
+		for _, n := range []int{1, 2} {
+			task, ls := w.claimedTask(essay, n)
+			for _, l := range ls[1:] {
+				w.submit(l, `{"title":"other"}`)
+			}
+			l := ls[0]
+			why := [3][]pawl.Complaint{nil, {{Code: "thin", Message: "thin"}}, {{Code: "dull", Message: "dull"}}}
+			for round := range 3 {
+				if round > 0 {
+					w.rejectForRework(task.ID, why[round], l.ID)
+					l = w.claim("w1")
+				}
+				w.save(l, pawl.NewCheckpoint{Type: pawl.ToolExecuted, Name: fmt.Sprint("a", round), Snapshot: raw(`1`)})
+				w.save(l, pawl.NewCheckpoint{Type: pawl.ToolExecuted, Name: fmt.Sprint("b", round), Snapshot: raw(`2`)})
+				w.submit(l, `{"title":"a"}`)
+			}
+			in := func(got pawl.Task, round int) {
+				w.Helper()
+				it := w.items(got.ID)
+				l := w.claimItem("w2", it[0].ID)
+				w.same([]any{it[0].Rework, l.Rework, l.Attempt, l.Reasons}, []any{round, round, 1, why[round]}, "round")
+				for _, it := range it[1:] {
+					w.same(w.claimItem("w2", it.ID).Rework, 0, "an item that was not sent back")
+				}
+			}
+			for at, round := range []int{0, 0, 1, 1, 2, 2, 2} {
+				in(w.fork(task.ID, int64(at)), round)
+			}
+			fork := w.fork(task.ID, 4)
+			in(fork, 2)
+			in(w.fork(fork.ID, 4), 2)
+			for i, round := range []int{0, 2} {
+				copied, err := first(w.svc.CloneTasks(w.ctx, []pawl.TaskClone{{TaskID: task.ID, Checkpoints: i == 1}}))
+				w.ok(err, "clone")
+				in(copied, round)
+			}
+			if n == 1 {
+				again := w.fork(task.ID, 6)
+				w.submit(w.claimItem("w3", w.items(again.ID)[0].ID), `{"title":"a"}`)
+				w.rejectForRework(again.ID, why[1])
+				w.same(w.claimItem("w3", w.items(again.ID)[0].ID).Rework, 3, "a fork that is sent back")
+			}
+			w.removeType(essay.Name)
+		}
+	}},
 	{"a fork takes no unique key", func(w *fixture) {
 		of := w.create(pawl.NewTask{Type: "a", Payload: raw(`1`), Unique: &pawl.Unique{By: "key", Key: "k"}})
 		w.fork(of.ID, 0)
