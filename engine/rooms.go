@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/apikeys"
+	"github.com/pawl-work/pawl/engine/internal/blobs"
 	"github.com/pawl-work/pawl/engine/internal/budgets"
 	"github.com/pawl-work/pawl/engine/internal/bulk"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
@@ -23,6 +24,7 @@ type rooms struct {
 	*bulks
 	*relayed
 	*signalled
+	*uploads
 }
 
 // The names of the fields.
@@ -33,21 +35,24 @@ type (
 	bulks      = bulk.Bulk
 	relayed    = relays.Relays
 	signalled  = signals.Signals
+	uploads    = blobs.Blobs
 )
 
-func newRooms(k *kernel.Kernel) rooms {
-	return rooms{apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k), signals.New(k)}
+func newRooms(k *kernel.Kernel, o *Options) rooms {
+	stores := blobs.Stores{New: o.Blobs, Others: o.BlobStores, MaxBytes: o.MaxBlobBytes}
+	return rooms{apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k), signals.New(k), blobs.New(k, stores)}
 }
 
 // over returns the rooms over another Kernel.
 func (r rooms) over(k *kernel.Kernel) rooms {
-	return rooms{apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k), signals.Over(k)}
+	return rooms{apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k), signals.Over(k),
+		blobs.Over(r.uploads, k)}
 }
 
 // declared are the declarations of the rooms.
 func declared() []kernel.Room {
 	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared(), relays.Declared(),
-		signals.Declared()}
+		signals.Declared(), blobs.Declared()}
 }
 
 // ofRooms joins what each room declares of one kind.
@@ -64,17 +69,6 @@ func (e *Engine) wire() {
 		made := e.over(k)
 		made.origin = of
 		return work{made}
-	}
-	e.k.Refer = func(ctx context.Context, w *kernel.Write, op, text string) error {
-		used := blobsInText(text)
-		if len(used) == 0 {
-			return nil
-		}
-		now, err := w.Now(ctx)
-		if err != nil {
-			return err
-		}
-		return useIn(ctx, w.Tx, now, op, used)
 	}
 }
 

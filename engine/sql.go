@@ -33,5 +33,4 @@ var (
 	treeSQL       = store.Texts(sqlFiles, "tree.sql")
 	typeSQL       = store.Texts(sqlFiles, "type.sql")
 	uniqueSQL     = store.Texts(sqlFiles, "unique.sql")
-	uploadSQL     = store.Texts(sqlFiles, "upload.sql")
 )

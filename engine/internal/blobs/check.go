@@ -1,4 +1,4 @@
-package store
+package blobs
 
 import (
 	"bytes"
@@ -9,61 +9,53 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/store/objects"
 )
 
-// uploadedBlob is a blob that a caller uploaded.
-type uploadedBlob struct {
-	Upload
+// pageBlobs is the number of blobs that one read of Check covers.
+const pageBlobs = 100
+
+// uploaded is a blob that a caller uploaded.
+type uploaded struct {
+	upload
 	address []byte
 }
 
-// changedUploads reads every uploaded blob from its object store and compares it with its
-// address.
-func (r Rule) changedUploads(ctx context.Context, db DB, from func(place string) (objects.Store, error), report func(Breach)) error {
-	for place, n := (BlobPlace{}), pageBlobs; n == pageBlobs; {
-		blobs, err := uploadedBlobs(ctx, db, place)
+// Check implements kernel.Blobs. It reads every blob from its object.
+func (a asked) Check(ctx context.Context, db store.DB, report func(store.Breach)) error {
+	rule := store.RuleOf("blob contents")
+	for after := (uploaded{address: []byte{}}); ; {
+		var page []uploaded
+		err := db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+			args := []any{after.Namespace, after.address, pageBlobs}
+			page, err = store.All(ctx, tx, texts["page"], args, func(rows store.Rows, b *uploaded) error {
+				return rows.Scan(&b.Namespace, &b.address, &b.ID, &b.Place, &b.Size)
+			})
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		for _, b := range blobs {
-			found, repair, err := b.fault(ctx, db, from)
+		for _, b := range page {
+			found, repair, err := b.fault(ctx, db, a.r.objects)
 			if err != nil {
 				return err
 			}
 			if found != "" {
-				report(Breach{Rule: r.Name, Subject: BlobName(b.address), Found: found, Repair: cmp.Or(repair, r.Repair)})
+				report(store.Breach{Rule: rule.Name, Subject: store.BlobName(b.address), Found: found, Repair: cmp.Or(repair, rule.Repair)})
 			}
-			place = BlobPlace{b.Namespace, b.address}
+			after = b
 		}
-		n = len(blobs)
+		if len(page) < pageBlobs {
+			return nil
+		}
 	}
-	return nil
-}
-
-func uploadedBlobs(ctx context.Context, db DB, after BlobPlace) (out []uploadedBlob, err error) {
-	err = db.View(ctx, func(ctx context.Context, tx Tx) error {
-		out = nil
-		rows, err := tx.Query(ctx, uploadSQL["page"], after.Namespace, after.bytes(), pageBlobs)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var b uploadedBlob
-			if err := rows.Scan(&b.Namespace, &b.address, &b.ID, &b.Place, &b.Size); err != nil {
-				return err
-			}
-			out = append(out, b)
-		}
-		return rows.Err()
-	})
-	return out, err
 }
 
 // fault reads the blob and says what is wrong with it and how to repair it; "" = nothing, or
 // it was removed meanwhile.
-func (b *uploadedBlob) fault(ctx context.Context, db DB, from func(place string) (objects.Store, error)) (found, repair string, err error) {
+func (b *uploaded) fault(ctx context.Context, db store.DB, from func(place string) (objects.Store, error)) (found, repair string, err error) {
 	n, sum, failed := b.read(ctx, from)
 	if err := ctx.Err(); err != nil {
 		return "", "", err
@@ -75,8 +67,8 @@ func (b *uploadedBlob) fault(ctx context.Context, db DB, from func(place string)
 		return "", "", nil
 	}
 	there := false
-	err = db.View(ctx, func(ctx context.Context, tx Tx) error {
-		now, found, err := FindUpload(ctx, tx, b.Namespace, b.address)
+	err = db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, found, err := find(ctx, tx, b.Namespace, b.address)
 		there = found && now.ID == b.ID
 		return err
 	})
@@ -94,14 +86,14 @@ func (b *uploadedBlob) fault(ctx context.Context, db DB, from func(place string)
 }
 
 // in says where the bytes are, if they are not in the database.
-func (b *uploadedBlob) in() string {
+func (b *uploaded) in() string {
 	if b.Place == "" {
 		return ""
 	}
 	return ": object " + b.ID + " of the store " + b.Place
 }
 
-func (b *uploadedBlob) read(ctx context.Context, from func(place string) (objects.Store, error)) (n int64, sum []byte, err error) {
+func (b *uploaded) read(ctx context.Context, from func(place string) (objects.Store, error)) (n int64, sum []byte, err error) {
 	where, err := from(b.Place)
 	if err != nil {
 		return 0, nil, err
