@@ -10,7 +10,6 @@ import (
 	"io/fs"
 
 	"github.com/pawl-work/pawl/store"
-	"github.com/pawl-work/pawl/store/objects"
 )
 
 // pageBlobs is the number of blobs that one read of Check covers.
@@ -38,7 +37,7 @@ func (a asked) Check(ctx context.Context, db store.DB, report func(store.Breach)
 			return err
 		}
 		for _, b := range page {
-			found, repair, err := b.fault(ctx, db, a.r.objects)
+			found, repair, err := a.r.fault(ctx, db, &b)
 			if err != nil {
 				return err
 			}
@@ -55,8 +54,8 @@ func (a asked) Check(ctx context.Context, db store.DB, report func(store.Breach)
 
 // fault reads the blob and says what is wrong with it and how to repair it; "" = nothing, or
 // it was removed meanwhile.
-func (b *uploaded) fault(ctx context.Context, db store.DB, from func(place string) (objects.Store, error)) (found, repair string, err error) {
-	n, sum, failed := b.read(ctx, from)
+func (r *Blobs) fault(ctx context.Context, db store.DB, b *uploaded) (found, repair string, err error) {
+	n, sum, failed := r.sum(ctx, b)
 	if err := ctx.Err(); err != nil {
 		return "", "", err
 	}
@@ -93,8 +92,9 @@ func (b *uploaded) in() string {
 	return ": object " + b.ID + " of the store " + b.Place
 }
 
-func (b *uploaded) read(ctx context.Context, from func(place string) (objects.Store, error)) (n int64, sum []byte, err error) {
-	where, err := from(b.Place)
+// sum reads the bytes of a blob.
+func (r *Blobs) sum(ctx context.Context, b *uploaded) (n int64, sum []byte, err error) {
+	where, err := r.objects(b.Place)
 	if err != nil {
 		return 0, nil, err
 	}
