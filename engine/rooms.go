@@ -39,8 +39,8 @@ type (
 )
 
 func newRooms(k *kernel.Kernel, o *Options) rooms {
-	stores := blobs.Stores{New: o.Blobs, Others: o.BlobStores, MaxBytes: o.MaxBlobBytes}
-	return rooms{apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k), signals.New(k), blobs.New(k, stores)}
+	return rooms{apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k), signals.New(k),
+		blobs.New(k, o.Blobs, o.BlobStores, o.MaxBlobBytes)}
 }
 
 // over returns the rooms over another Kernel.

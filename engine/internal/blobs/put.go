@@ -22,8 +22,8 @@ func (r *Blobs) PutBlob(ctx context.Context, call pawl.BlobUpload) (pawl.Blob, e
 		return pawl.Blob{}, err
 	}
 	u := upload{ID: r.k.IDs.Next("upl"), Namespace: pawl.CallerOf(ctx).Namespace}
-	if r.stores.New != nil {
-		u.Place = r.stores.New.Name()
+	if r.to != nil {
+		u.Place = r.to.Name()
 	}
 	to, err := r.objects(u.Place)
 	if err == nil {
@@ -32,7 +32,7 @@ func (r *Blobs) PutBlob(ctx context.Context, call pawl.BlobUpload) (pawl.Blob, e
 	if err != nil {
 		return pawl.Blob{}, err
 	}
-	in := &uploadReader{ctx: ctx, content: call.Content, most: r.stores.MaxBytes, hash: sha256.New(), touched: clock.Now(),
+	in := &uploadReader{ctx: ctx, content: call.Content, most: r.most, hash: sha256.New(), touched: clock.Now(),
 		touch: func() error {
 			return r.doAt(ctx, func(ctx context.Context, tx store.Tx, now int64) error { return touch(ctx, tx, now, u.ID) })
 		}}
@@ -51,8 +51,8 @@ func (r *Blobs) check(call *pawl.BlobUpload) error {
 	if call.Content == nil {
 		return pawl.Invalid("/content", "is missing")
 	}
-	if call.Size > r.stores.MaxBytes {
-		return tooLargeBlob(r.stores.MaxBytes)
+	if call.Size > r.most {
+		return tooLargeBlob(r.most)
 	}
 	if call.Size < 0 {
 		return pawl.Invalid("/size", "is negative")

@@ -21,19 +21,14 @@ var texts = store.Texts(sqlFiles, "upload.sql")
 // Blobs are the uploaded blobs of a database.
 type Blobs struct {
 	k      *kernel.Kernel
-	stores Stores
-}
-
-// Stores are where the bytes of blobs are.
-type Stores struct {
-	New      objects.Store   // of new ones; nil = the database
-	Others   []objects.Store // of older ones
-	MaxBytes int64           // of one blob
+	to     objects.Store   // has the bytes of new ones; nil = the database
+	others []objects.Store // have those of older ones
+	most   int64           // bytes of one blob
 }
 
 // New returns the blobs of a database, and gives the kernel what others ask of them.
-func New(k *kernel.Kernel, s Stores) *Blobs {
-	r := &Blobs{k, s}
+func New(k *kernel.Kernel, to objects.Store, others []objects.Store, most int64) *Blobs {
+	r := &Blobs{k, to, others, most}
 	k.Blobs = asked{r}
 	k.Refer = func(ctx context.Context, w *kernel.Write, op, text string) error {
 		used := rules.BlobsInText(text)
@@ -50,7 +45,7 @@ func New(k *kernel.Kernel, s Stores) *Blobs {
 }
 
 // Over returns the blobs over another Kernel of the same database.
-func Over(r *Blobs, k *kernel.Kernel) *Blobs { return &Blobs{k, r.stores} }
+func Over(r *Blobs, k *kernel.Kernel) *Blobs { return &Blobs{k, r.to, r.others, r.most} }
 
 // asked implements kernel.Blobs.
 type asked struct{ r *Blobs }
@@ -80,10 +75,10 @@ func (r *Blobs) objects(place string) (objects.Store, error) {
 	if place == "" {
 		return listObjects{DB: r.k.Base}, nil
 	}
-	if o := r.stores.New; o != nil && o.Name() == place {
+	if o := r.to; o != nil && o.Name() == place {
 		return o, nil
 	}
-	for _, o := range r.stores.Others {
+	for _, o := range r.others {
 		if o.Name() == place {
 			return o, nil
 		}
