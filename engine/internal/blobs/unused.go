@@ -40,9 +40,9 @@ func (h *textHolds) read(ctx context.Context, tx store.Tx, namespace string, sto
 	}
 	names := map[string]bool{}
 	err = store.EachRow(ctx, tx, func(rows store.Rows) error {
-		var text []byte
+		var text store.Text
 		err := rows.Scan(&text)
-		for _, name := range pawl.BlobsIn(text) {
+		for _, name := range pawl.BlobsIn([]byte(text)) {
 			names[name] = true
 		}
 		return err
