@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/engine/internal/blobs"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/store/objects"
@@ -436,9 +437,10 @@ func removeUnused(t *testing.T, p *pawltest.Pawl) (removed int64) {
 				return err
 			}
 			by := now - pawl.DefaultRetainBlobs.Microseconds()
-			idle, _, err := store.IdleUploadedBlobs(ctx, tx, by, store.BlobPlace{}, 1000)
+			unused := blobs.Declared().Unused[0]()
+			idle, _, err := unused.List(ctx, tx, by, store.BlobPlace{}, 1000)
 			if err == nil {
-				removed, err = store.RemoveUploadedBlobs(ctx, tx, by, idle)
+				removed, err = unused.Remove(ctx, tx, by, idle)
 			}
 			return err
 		})

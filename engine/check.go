@@ -30,9 +30,14 @@ func (e *Engine) Check(ctx context.Context) ([]Breach, error) {
 	ctx = forAll(store.WithLimit(ctx, kernel.CheckLimit))
 	rules := doctorRules()
 	db := relocate.Settled(e.db)
-	err := store.Check(ctx, db, rules, e.objectsOf, report)
-	if err == nil && found["file"] == 0 {
-		err = e.sweeper.Check(ctx, db, report)
+	err := store.Check(ctx, db, rules, report)
+	if found["file"] == 0 {
+		if err == nil {
+			err = e.k.Blobs.Check(ctx, db, report)
+		}
+		if err == nil {
+			err = e.sweeper.Check(ctx, db, report)
+		}
 	}
 	for _, r := range rules {
 		if n := found[r.Name]; n > kernel.BreachesShown {

@@ -90,7 +90,7 @@ func quickly[Row, Ans any](ctx context.Context, e *Engine, c *commit.Committer[R
 }
 
 func (e *Engine) openEffect(ctx context.Context, call *pawl.OpenEffectCall) (out pawl.OpenedEffect, err error) {
-	opening := ledger.Opening{OpenEffectCall: call, ID: e.k.IDs.Next("eff"), Reservation: e.k.IDs.Next("rsv"), Refer: keepBlobs}
+	opening := ledger.Opening{OpenEffectCall: call, ID: e.k.IDs.Next("eff"), Reservation: e.k.IDs.Next("rsv"), Refer: e.keepBlobs}
 	reserve := &opening.Spends
 	*reserve = pawl.ReserveCall{ItemID: call.ItemID, WorkerID: call.WorkerID, Attempt: call.Attempt, Amount: call.Amount}
 	var refused error
@@ -112,8 +112,8 @@ func (e *Engine) openEffect(ctx context.Context, call *pawl.OpenEffectCall) (out
 }
 
 // keepBlobs keeps the blobs of a text for a task that it moves to. Those that are lost keep nothing from moving.
-func keepBlobs(ctx context.Context, tx store.Tx, taskID, text string) error {
-	err := referNow(ctx, tx, "open", taskID, blobsInText(text))
+func (e *Engine) keepBlobs(ctx context.Context, tx store.Tx, taskID, text string) error {
+	err := e.referNow(ctx, tx, "open", taskID, blobsInText(text))
 	if pawl.CodeOf(err) == pawl.CodeInvalid {
 		err = nil
 	}
@@ -210,7 +210,7 @@ func (e *Engine) takeReport(ctx context.Context, id string, r *ledger.Report,
 			err = errEffectBusy
 		}
 		if err == nil { // the effect may be another task's than the report
-			err = referNow(ctx, tx, op, f.TaskID, blobs)
+			err = e.referNow(ctx, tx, op, f.TaskID, blobs)
 		}
 		if err == nil {
 			err = ledger.Take(ctx, tx, &f, r, by)

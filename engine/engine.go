@@ -206,7 +206,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 		e.queues.Forget()
 		e.hub.Wake(watch.Work(pawl.CallerOf(ctx).Namespace))
 	}
-	e.db, e.rooms = e.k.DB, newRooms(e.k, o, witnesses)
+	e.db, e.rooms = e.k.DB, newRooms(e.k, &e.opts, witnesses)
 	e.wire()
 	e.openHub()
 	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Hub: e.hub, Counted: e.counted, Entered: e.forgetLost, Lags: e.logLags,
@@ -289,8 +289,9 @@ func (e *Engine) start(ctx context.Context, archives string) error {
 	e.sweeper = &sweep.Sweeper{DB: e.db, Options: *e.opts.Sweep, NewID: e.k.IDs.Next, Server: host, Log: e.log,
 		Given: e.opts.SweepSet, GivenAll: e.opts.SweepSet == nil, GivenOnce: e.opts.SweepOnce, GivenDir: archives,
 		OnReady: e.itemsQueued, OnChildren: e.childrenCounted, OnPass: e.swept, OnGates: func() { e.limits.forgetGates() },
-		Objects: e.objectsOf, Signed: e.k.Signed, Scratch: e.scratch,
-		Steps: ofRooms(func(r kernel.Room) []store.Step { return r.Steps })}
+		Objects: e.k.Blobs.Objects, Signed: e.k.Signed, Scratch: e.scratch,
+		Steps:  ofRooms(func(r kernel.Room) []store.Step { return r.Steps }),
+		Unused: ofRooms(func(r kernel.Room) []func() store.UnusedBlobs { return r.Unused })}
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		e.k.IDs.Set(now, clock.Now())

@@ -202,7 +202,7 @@ func (e *Engine) keepAnswer(ctx context.Context, tx store.Tx, ns string, row key
 	if err != nil {
 		return err
 	}
-	if err := useIn(ctx, tx, now, "answer", blobsIn(a.Body)); err != nil && pawl.CodeOf(err) != pawl.CodeInvalid {
+	if err := e.k.Blobs.Use(ctx, tx, now, "answer", blobsIn(a.Body)); err != nil && pawl.CodeOf(err) != pawl.CodeInvalid {
 		return err // the answer is kept, whatever it refers to
 	}
 	kept, err := settleAnswer(ctx, tx, ns, row.Scope, row.Hash, row.Token, a, now)

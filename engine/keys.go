@@ -177,7 +177,7 @@ func (e *Engine) settleKeys(ctx context.Context, status string, calls []pawl.Key
 		return e.heldKey(ctx, c.Namespace, status, pawl.KeyName{Scope: k.Scope, Key: k.Key}, ownHash(k.Scope, k.Key),
 			func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error) {
 				response := rules.OrNull(k.Response)
-				if err := useIn(ctx, tx, now, status, blobsIn(k.Response)); err != nil && pawl.CodeOf(err) != pawl.CodeInvalid {
+				if err := e.k.Blobs.Use(ctx, tx, now, status, blobsIn(k.Response)); err != nil && pawl.CodeOf(err) != pawl.CodeInvalid {
 					return false, err // the result of a run is never refused
 				}
 				held, err := settleKey(ctx, tx, c.Namespace, k.Scope, hash, k.Token, status, response, now)

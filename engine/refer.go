@@ -1,32 +1,17 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
-// blobsIn returns the addresses of the blobs that a value refers to.
-func blobsIn(value []byte) (out [][]byte) {
-	for _, address := range pawl.BlobsIn(value) {
-		sum, _ := pawl.ParseBlobAddress(address)
-		out = append(out, sum)
-	}
-	return out
-}
+func blobsIn(value []byte) [][]byte { return rules.BlobsIn(value) }
 
-// blobsInText is blobsIn without a copy of a text that refers to none.
-func blobsInText(value string) [][]byte {
-	if !strings.Contains(value, pawl.BlobMember) {
-		return nil
-	}
-	return blobsIn([]byte(value))
-}
+func blobsInText(value string) [][]byte { return rules.BlobsInText(value) }
 
 // referTask keeps the uploaded blobs that values refer to for as long as a task or its
 // archive exists. It is called before the values are stored: if they are not, nothing keeps
@@ -63,7 +48,7 @@ func (e *Engine) refer(ctx context.Context, op string, addresses [][]byte, of fu
 	if len(addresses) == 0 {
 		return nil
 	}
-	if err := e.useBefore(ctx, addresses); err != nil {
+	if err := e.k.Blobs.Before(ctx, e.k, addresses); err != nil {
 		return err
 	}
 	return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -75,69 +60,20 @@ func (e *Engine) refer(ctx context.Context, op string, addresses [][]byte, of fu
 		if err != nil || taskID == "" {
 			return err
 		}
-		return referIn(ctx, tx, now, op, taskID, addresses)
+		return e.k.Blobs.Refer(ctx, tx, now, op, taskID, addresses)
 	})
 }
 
-// useBefore marks blobs as used before a transaction of the caller's refers to them, where others write
-// beside it: they would wait until it ends to do the same. If no connection is free, that transaction does it.
-func (e *Engine) useBefore(ctx context.Context, addresses [][]byte) error {
-	if len(addresses) == 0 {
-		return nil
-	}
-	_, err := e.k.Beside(ctx, func(ctx context.Context) error {
-		return e.root.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-			now, err := tx.Now(ctx)
-			for i := 0; err == nil && i < len(addresses); i++ {
-				_, err = store.UseUpload(ctx, tx, now, pawl.CallerOf(ctx).Namespace, addresses[i])
-			}
-			return err
-		})
-	})
-	return err
-}
-
-// referIn is referTask in a transaction of the caller, which is to be rolled back if it
-// returns an error: no reference of a call that is refused stays.
-func referIn(ctx context.Context, tx store.Tx, now int64, op, taskID string, addresses [][]byte) error {
-	return useEach(ctx, op, addresses, func(ns string, address []byte) (bool, error) {
-		return referToUpload(ctx, tx, now, ns, address, taskID)
-	})
-}
-
-// referNow is referIn for a text that a transaction has found out late.
-func referNow(ctx context.Context, tx store.Tx, op, taskID string, addresses [][]byte) error {
+// referNow is kernel.Blobs.Refer for a text that a transaction has found out late.
+func (e *Engine) referNow(ctx context.Context, tx store.Tx, op, taskID string, addresses [][]byte) error {
 	if len(addresses) == 0 {
 		return nil
 	}
 	now, err := store.NowAgain(ctx, tx)
 	if err == nil {
-		err = referIn(ctx, tx, now, op, taskID, addresses)
+		err = e.k.Blobs.Refer(ctx, tx, now, op, taskID, addresses)
 	}
 	return err
-}
-
-// useIn keeps the uploaded blobs that a text refers to which belongs to no task: a schedule or
-// a signal. The text is stored in the same transaction.
-func useIn(ctx context.Context, tx store.Tx, now int64, op string, addresses [][]byte) error {
-	return useEach(ctx, op, addresses, func(ns string, address []byte) (bool, error) {
-		return store.UseUpload(ctx, tx, now, ns, address)
-	})
-}
-
-func useEach(ctx context.Context, op string, addresses [][]byte, use func(ns string, address []byte) (bool, error)) error {
-	slices.SortFunc(addresses, bytes.Compare) // the order in which retention locks blobs too
-	var f rules.Fields
-	for _, address := range slices.CompactFunc(addresses, bytes.Equal) {
-		there, err := use(pawl.CallerOf(ctx).Namespace, address)
-		if err != nil {
-			return err
-		}
-		if !there {
-			f.Add("", "refers to %s, which was not uploaded to this namespace", pawl.BlobAddress(address))
-		}
-	}
-	return f.Err(op)
 }
 
 // blobs returns the addresses of the blobs that a new task refers to.
@@ -156,4 +92,26 @@ func (d *draft) blobs() [][]byte {
 		out = append(out, d.fork.Uploads...)
 	}
 	return out
+}
+
+// UsedBlobStores returns the names of the object stores besides the database that have or had
+// blobs of the database.
+func (e *Engine) UsedBlobStores(ctx context.Context) ([]string, error) { return e.k.Blobs.Places(ctx) }
+
+// UnknownBlobStores returns the UsedBlobStores that Options does not have.
+func (e *Engine) UnknownBlobStores(ctx context.Context) ([]string, error) {
+	places, err := e.UsedBlobStores(ctx)
+	return slices.DeleteFunc(places, func(place string) bool {
+		_, err := e.k.Blobs.Objects(place)
+		return err == nil
+	}), err
+}
+
+// UploadMemory returns about how many bytes of memory the upload of a large blob takes.
+func (e *Engine) UploadMemory() int64 {
+	to := e.opts.Blobs
+	if to == nil {
+		to, _ = e.k.Blobs.Objects("")
+	}
+	return to.WriteMemory()
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/apikeys"
+	"github.com/pawl-work/pawl/engine/internal/blobs"
 	"github.com/pawl-work/pawl/engine/internal/budgets"
 	"github.com/pawl-work/pawl/engine/internal/bulk"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
@@ -28,6 +29,7 @@ type rooms struct {
 	*logged
 	*signalled
 	*taskTypes
+	*uploads
 }
 
 // The names of the fields.
@@ -40,13 +42,14 @@ type (
 	logged     = logs.Log
 	signalled  = signals.Signals
 	taskTypes  = tasktypes.TaskTypes
+	uploads    = blobs.Blobs
 )
 
-func newRooms(k *kernel.Kernel, o Options, witnesses []*translog.Witness) rooms {
-	l := o.TransparencyLog
+func newRooms(k *kernel.Kernel, o *Options, witnesses []*translog.Witness) rooms {
+	l := &o.TransparencyLog
 	return rooms{
 		apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k), logs.New(k, l.Key, l.Send, witnesses),
-		signals.New(k), tasktypes.New(k, o.Hooks, o.RegisteredTypesOnly, &budgets.Type),
+		signals.New(k), tasktypes.New(k, o.Hooks, o.RegisteredTypesOnly, &budgets.Type), blobs.New(k, o.Blobs, o.BlobStores, o.MaxBlobBytes),
 	}
 }
 
@@ -54,14 +57,14 @@ func newRooms(k *kernel.Kernel, o Options, witnesses []*translog.Witness) rooms 
 func (r rooms) over(k *kernel.Kernel) rooms {
 	return rooms{
 		apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k), logs.Over(r.logged, k),
-		signals.Over(k), tasktypes.Over(r.taskTypes, k),
+		signals.Over(k), tasktypes.Over(r.taskTypes, k), blobs.Over(r.uploads, k),
 	}
 }
 
 // declared are the declarations of the rooms.
 func declared() []kernel.Room {
 	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared(), relays.Declared(),
-		logs.Declared(), signals.Declared(), tasktypes.Declared()}
+		logs.Declared(), signals.Declared(), tasktypes.Declared(), blobs.Declared()}
 }
 
 // ofRooms joins what each room declares of one kind.
@@ -80,17 +83,6 @@ func (e *Engine) wire() {
 		return work{made}
 	}
 	e.k.Named = namedTypes
-	e.k.Refer = func(ctx context.Context, w *kernel.Write, op, text string) error {
-		used := blobsInText(text)
-		if len(used) == 0 {
-			return nil
-		}
-		now, err := w.Now(ctx)
-		if err != nil {
-			return err
-		}
-		return useIn(ctx, w.Tx, now, op, used)
-	}
 }
 
 // work is the room of work, as other rooms see it.

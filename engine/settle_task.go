@@ -281,7 +281,7 @@ func (d *taskDecision) applyByHook(ctx context.Context, tx store.Tx) (effects, e
 	if err != nil {
 		return effects{}, &applyFailure{err}
 	}
-	if err := referIn(ctx, tx, d.Now, "apply", d.TaskID, blobsIn(done.Result)); pawl.CodeOf(err) == pawl.CodeInvalid {
+	if err := d.e.k.Blobs.Refer(ctx, tx, d.Now, "apply", d.TaskID, blobsIn(done.Result)); pawl.CodeOf(err) == pawl.CodeInvalid {
 		return effects{}, &applyFailure{err}
 	} else if err != nil {
 		return effects{}, err

@@ -31,5 +31,4 @@ var (
 	statsSQL      = store.Texts(sqlFiles, "stats.sql")
 	totalsSQL     = store.Texts(sqlFiles, "totals.sql")
 	uniqueSQL     = store.Texts(sqlFiles, "unique.sql")
-	uploadSQL     = store.Texts(sqlFiles, "upload.sql")
 )

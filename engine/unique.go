@@ -196,10 +196,10 @@ func (e *Engine) rewrite(ctx context.Context, tx store.Tx, d *draft, older pawl.
 	if err := e.fitsOlder(ctx, tx, d, older); err != nil {
 		return nil, false, err
 	}
-	if err := e.useBefore(ctx, d.blobs()); err != nil {
+	if err := e.k.Blobs.Before(ctx, e.k, d.blobs()); err != nil {
 		return nil, false, err
 	}
-	if err := referIn(ctx, tx, now, "create", older.ID, d.blobs()); err != nil {
+	if err := e.k.Blobs.Refer(ctx, tx, now, "create", older.ID, d.blobs()); err != nil {
 		return nil, false, err
 	}
 	like := []store.NewItem{{Namespace: older.Namespace, TaskID: older.ID, Type: row.Type, Input: r.Input}}

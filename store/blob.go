@@ -209,11 +209,17 @@ type BlobPlace struct {
 	Address   []byte
 }
 
+// UnusedBlobs are blobs of a kind that nothing refers to.
+type UnusedBlobs struct {
+	List   func(ctx context.Context, tx Tx, by int64, after BlobPlace, limit int) (idle []BlobPlace, next BlobPlace, err error)
+	Remove func(ctx context.Context, tx Tx, by int64, idle []BlobPlace) (removed int64, err error)
+}
+
 // IdleBlobs lists blobs that nothing refers to and that were not used since a time. It looks at
 // up to limit blobs after a place, and returns the place where it stopped: the zero place at
 // the end. It writes nothing.
 func IdleBlobs(ctx context.Context, tx Tx, by int64, after BlobPlace, limit int) (idle []BlobPlace, next BlobPlace, err error) {
-	return idleBlobs(ctx, tx, blobSQL["page to remove"], after, limit, by)
+	return after.Idle(ctx, tx, blobSQL["page to remove"], limit, by)
 }
 
 // RemoveBlobs removes those of the given blobs that nothing refers to and that were not used
@@ -238,9 +244,9 @@ func RemoveBlobs(ctx context.Context, tx Tx, by int64, idle []BlobPlace) (remove
 	return removed, nil
 }
 
-func idleBlobs(ctx context.Context, tx Tx, query string, after BlobPlace, limit int, by int64) (idle []BlobPlace, next BlobPlace,
-	err error) {
-	rows, err := tx.Query(ctx, query, after.Namespace, after.bytes(), limit, by)
+// Idle is IdleBlobs by a query.
+func (p BlobPlace) Idle(ctx context.Context, tx Tx, query string, limit int, by int64) (idle []BlobPlace, next BlobPlace, err error) {
+	rows, err := tx.Query(ctx, query, p.Namespace, p.bytes(), limit, by)
 	if err != nil {
 		return nil, next, err
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/store/objects"
 )
 
 var checkSQL = Texts(sqlFiles, "check.sql")
@@ -148,8 +147,8 @@ type checking struct {
 // Check searches for violations of rules and passes them to report as they are found.
 // Each search is one statement in its own snapshot, but in a small database they share one. It covers about
 // 20,000 items and the rest of the last task among them, so Check can run beside all other work. A task whose
-// deletion has begun, or that is still being copied, is skipped. blobs returns the object store of a name.
-func Check(ctx context.Context, db DB, rules []RuleSearch, blobs func(place string) (objects.Store, error), report func(Breach)) error {
+// deletion has begun, or that is still being copied, is skipped.
+func Check(ctx context.Context, db DB, rules []RuleSearch, report func(Breach)) error {
 	c := checking{db, rules, report}
 	sound, err := c.file(ctx)
 	if err != nil || !sound { // the other contents of a damaged file are not reliable, and some cannot be read
@@ -172,11 +171,7 @@ func Check(ctx context.Context, db DB, rules []RuleSearch, blobs func(place stri
 		}
 		after = until
 	}
-	blob := RuleOf("blob contents")
-	if err := blob.changedBlobs(ctx, db, report); err != nil {
-		return err
-	}
-	return blob.changedUploads(ctx, db, blobs, report)
+	return RuleOf("blob contents").changedBlobs(ctx, db, report)
 }
 
 // look carries out searches in one snapshot, and reports what they found.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store/objects"
 )
 
 // Step is a part of each whole pass of the sweep, in bounded transactions.
@@ -20,6 +21,9 @@ type Sweeping struct {
 	Limit   int               // how many rows one transaction deals with at most
 	Options pawl.SweepOptions // in force
 	Stats   *pawl.SweepStats  // of the pass
+	Objects func(place string) (objects.Store, error)
+	// Failed logs and counts the error of one thing. It returns the error if the pass must stop.
+	Failed func(ctx context.Context, what string, err error) error
 }
 
 // In runs fn in a transaction, with the transaction's time.

@@ -27,5 +27,4 @@ var (
 	typeSQL       = store.Texts(sqlFiles, "type.sql")
 	unfinishedSQL = store.Texts(sqlFiles, "unfinished.sql")
 	uniqueSQL     = store.Texts(sqlFiles, "unique.sql")
-	uploadSQL     = store.Texts(sqlFiles, "upload.sql")
 )

@@ -47,6 +47,8 @@ type Sweeper struct {
 	Scratch func(ctx context.Context, dir string) (store.DB, error)
 	// Steps are further parts of each whole pass.
 	Steps []store.Step
+	// Unused are further kinds of blobs, each as it is looked for in one pass.
+	Unused []func() store.UnusedBlobs
 	// OnReady is called, after the commit, with items that became claimable; nil = not
 	// called.
 	OnReady func([]store.DueItem)
@@ -125,7 +127,8 @@ func (s *Sweeper) pass(onReady func([]store.DueItem)) *pass {
 // further does the steps of the rooms.
 func (p *pass) further(ctx context.Context) error {
 	for _, s := range p.Steps {
-		if err := p.logError(ctx, s.Name, s.Run(ctx, store.Sweeping{DB: p.DB, Limit: batch, Options: p.Options, Stats: &p.stats})); err != nil {
+		on := store.Sweeping{DB: p.DB, Limit: batch, Options: p.Options, Stats: &p.stats, Objects: p.Objects, Failed: p.logError}
+		if err := p.logError(ctx, s.Name, s.Run(ctx, on)); err != nil {
 			return err
 		}
 	}
@@ -145,7 +148,7 @@ var (
 		(*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).deletions, (*pass).keys, (*pass).copies,
 		(*pass).further, (*pass).effectKeys,
 		(*pass).checkpoints, (*pass).ownMessages, (*pass).chunks, (*pass).workers,
-		(*pass).foldStats, (*pass).retain, (*pass).blobs, (*pass).uploads,
+		(*pass).foldStats, (*pass).retain, (*pass).blobs,
 		(*pass).tombstones, (*pass).feed, (*pass).uniques, (*pass).counters, (*pass).failures, (*pass).space,
 		(*pass).gates, (*pass).hints, (*pass).leftovers,
 	}

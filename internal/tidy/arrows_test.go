@@ -42,6 +42,7 @@ var arrows = map[string][]string{
 		"tracing",
 		"translog",
 		"engine/internal/apikeys",
+		"engine/internal/blobs",
 		"engine/internal/budgets",
 		"engine/internal/bulk",
 		"engine/internal/commit",
@@ -190,9 +191,10 @@ var arrows = map[string][]string{
 	"internal/shellwords": {""},
 
 	// The rooms of the engine, and what they stand on.
-	"engine/internal/kernel": {"", "store", "store/relocate", "engine/internal/commit", "engine/internal/identity",
+	"engine/internal/kernel": {"", "store", "store/objects", "store/relocate", "engine/internal/commit", "engine/internal/identity",
 		"engine/internal/rules"},
 	"engine/internal/apikeys": {"", "store", "engine/internal/kernel", "engine/internal/rules"},
+	"engine/internal/blobs":   {"", "store", "store/objects", "engine/internal/kernel", "engine/internal/rules"},
 	"engine/internal/budgets": {"", "store", "engine/internal/kernel", "engine/internal/rules", "internal/idform"},
 	"engine/internal/bulk":    {"", "store", "engine/internal/kernel", "engine/internal/rules", "internal/idform"},
 	"engine/internal/logs":    {"", "store", "translog", "engine/internal/kernel", "engine/internal/rules", "internal/idform"},
@@ -251,7 +253,7 @@ func TestArrowsPointDown(t *testing.T) {
 
 // rooms are the features of the engine that have a package of their own.
 var rooms = []string{
-	"engine/internal/apikeys", "engine/internal/budgets", "engine/internal/bulk", "engine/internal/logs",
+	"engine/internal/apikeys", "engine/internal/blobs", "engine/internal/budgets", "engine/internal/bulk", "engine/internal/logs",
 	"engine/internal/relays", "engine/internal/schedules", "engine/internal/signals", "engine/internal/tasktypes",
 }
 

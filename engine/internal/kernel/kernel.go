@@ -35,6 +35,8 @@ type Core struct {
 	Named func(ctx context.Context, tx store.Tx, namespace, first string) ([]string, error)
 	// Refer keeps the uploaded blobs that a text refers to which belongs to no task. The text is stored by w.
 	Refer func(ctx context.Context, w *Write, op, text string) error
+	// Blobs are the uploaded blobs of all namespaces.
+	Blobs Blobs
 	// Signals are the signals of all namespaces.
 	Signals Signals
 	// Unclaimed is called when what a claim took is queued again, because its transaction was rolled back.

@@ -24,6 +24,8 @@ type Room struct {
 	// Rules and Warnings are those of the doctor.
 	Rules    []store.RuleSearch
 	Warnings []store.Look
+	// Unused are kinds of blobs that are removed when nothing refers to them.
+	Unused []func() store.UnusedBlobs
 	// Gauges are metrics; nil = none.
 	Gauges func(ctx context.Context, tx store.Tx, now int64) ([]pawl.Gauge, error)
 }

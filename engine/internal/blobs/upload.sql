@@ -1,5 +1,48 @@
 -- Bytes that callers upload: see the migration.
 
+-- name: begin
+INSERT INTO pawl.uploads (id, namespace, place, size, state, used_at)
+VALUES ($1, $2, $3, 0, 0, $4)
+
+-- name: touch
+UPDATE pawl.uploads
+SET used_at = $2
+WHERE id = $1 AND state = 0
+
+-- The row of an upload outlives its pieces, so a piece cannot be added to one that was
+-- removed.
+-- name: add piece
+INSERT INTO pawl.upload_pieces (upload_id, number, body)
+SELECT u.id, $2, $3
+FROM pawl.uploads u
+WHERE u.id = $1 AND u.state = 0
+
+-- name: exists
+SELECT 1
+FROM pawl.uploads u
+WHERE u.id = $1
+
+-- name: next place
+SELECT u.place
+FROM pawl.uploads u
+WHERE u.place > $1 AND u.place <> ''
+ORDER BY u.place
+LIMIT 1
+
+-- name: piece
+SELECT p.body
+FROM pawl.upload_pieces p
+WHERE p.upload_id = $1 AND p.number = $2
+
+-- name: remove pieces
+DELETE FROM pawl.upload_pieces
+WHERE upload_id = $1
+
+-- name: refer
+INSERT INTO pawl.blob_refs (namespace, address, task_id, created_at)
+VALUES ($1, $2, $3, $4)
+ON CONFLICT (namespace, address, task_id) DO NOTHING
+
 -- name: stored
 UPDATE pawl.uploads
 SET state = 1, size = $2, used_at = $3
@@ -98,3 +141,29 @@ JOIN pawl.uploads u ON u.id = b.upload_id
 WHERE (b.namespace, b.address) > ($1, $2)
 ORDER BY b.namespace, b.address
 LIMIT $3
+
+-- name: postpone
+UPDATE pawl.uploads
+SET used_at = $2
+WHERE id = $1 AND state <> 1
+
+-- Values that belong to no task. Those stored since $3 have used their blobs since.
+-- name: texts that refer
+SELECT s.definition
+FROM pawl.schedules s
+WHERE s.namespace = $1 AND s.created_at <= $3 AND s.definition LIKE $2
+UNION ALL
+SELECT s.payload
+FROM pawl.signals s
+WHERE s.namespace = $1 AND s.sent_at <= $3 AND s.payload LIKE $2
+UNION ALL
+SELECT k.response
+FROM pawl.idempotency_keys k
+WHERE k.namespace = $1 AND k.completed_at <= $3 AND (k.expires_at IS NULL OR k.expires_at > $4) AND k.response LIKE $2
+
+-- name: to remove
+SELECT u.id, u.place
+FROM pawl.uploads u
+WHERE u.state <> 1 AND u.used_at <= $1
+ORDER BY u.used_at
+LIMIT $2
