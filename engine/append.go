@@ -68,7 +68,7 @@ func (e *Engine) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Re
 	if err := e.acts(ctx, "append"); err != nil {
 		return nil, err
 	}
-	if err := checkBatch("append", len(calls)); err != nil {
+	if err := rules.CheckBatch("append", len(calls)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[pawl.Appended], len(calls))

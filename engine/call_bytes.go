@@ -6,18 +6,6 @@ import (
 	"github.com/pawl-work/pawl"
 )
 
-// checkBatch refuses a call with more than pawl.MaxItemsPerCall entries.
-func checkBatch(op string, n int) error {
-	if n > pawl.MaxItemsPerCall {
-		return &pawl.Error{
-			Code:    pawl.CodeInvalid,
-			Op:      op,
-			Message: fmt.Sprintf("%d calls in one batch; at most %d are allowed", n, pawl.MaxItemsPerCall),
-		}
-	}
-	return nil
-}
-
 // callBytes counts the bytes that one call stores: a short call may store many by
 // cloning or by a plan.
 type callBytes struct {

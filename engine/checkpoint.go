@@ -20,7 +20,7 @@ func (e *Engine) Checkpoint(ctx context.Context, calls []pawl.CheckpointCall) ([
 	if !slices.ContainsFunc(calls, large) {
 		return e.checkpointSmall(ctx, calls)
 	}
-	if err := checkBatch("checkpoint", len(calls)); err != nil {
+	if err := rules.CheckBatch("checkpoint", len(calls)); err != nil {
 		return nil, err
 	}
 	var out []pawl.Result[pawl.CheckpointRef]

@@ -56,7 +56,7 @@ func (e *Engine) AppendCheckpoints(ctx context.Context, calls []pawl.CheckpointA
 // each in a transaction of its own. An error of the database ends the batch.
 func eachOwn[C, V any](ctx context.Context, e *Engine, op string, calls []C,
 	do func(ctx context.Context, c *C) (V, error)) ([]pawl.Result[V], error) {
-	if err := checkBatch(op, len(calls)); err != nil {
+	if err := rules.CheckBatch(op, len(calls)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[V], len(calls))

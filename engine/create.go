@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/clock"
@@ -82,11 +83,11 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 		return err
 	}
 	plain, timed, children := make([]draft, 0, len(drafts)), []draft(nil), []draft(nil)
-	said := answers{op: "create"}
+	said := kernel.Answers{Op: "create"}
 	for i := range drafts {
 		d := &drafts[i]
 		if d.hold != nil || d.task.Dedupes {
-			if out[d.ord].Err = said.full(); out[d.ord].Err != nil {
+			if out[d.ord].Err = said.Full(); out[d.ord].Err != nil {
 				continue
 			}
 		}
@@ -95,7 +96,7 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 		}
 		if d.hold != nil {
 			out[d.ord].Value, out[d.ord].Err = e.createHeld(ctx, d)
-			said.found(out[d.ord])
+			said.Found(out[d.ord])
 			continue
 		}
 		if !d.task.Dedupes && !d.needsOwnTx() && !d.hasMessages() && d.fork == nil && d.staged == nil {
@@ -109,7 +110,7 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 			continue
 		}
 		out[d.ord].Value, out[d.ord].Err = e.createOnce(ctx, *d)
-		said.found(out[d.ord])
+		said.Found(out[d.ord])
 	}
 	if err := e.createChildren(ctx, out, children); err != nil {
 		return err
@@ -154,26 +155,26 @@ func (e *Engine) createTogether(ctx context.Context, out []pawl.Result[pawl.Task
 
 // draftAll checks every call and drafts the valid ones.
 func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Result[pawl.Task], []draft, error) {
-	if err := checkBatch("create", len(tasks)); err != nil {
+	if err := rules.CheckBatch("create", len(tasks)); err != nil {
 		return nil, nil, err
 	}
 	out := make([]pawl.Result[pawl.Task], len(tasks))
 	drafts := make([]draft, 0, len(tasks))
 	room, shared := callBytes{Op: "create"}, drafting{items: make([]store.NewItem, 0, len(tasks))}
-	said := answers{op: "create"}
+	said := kernel.Answers{Op: "create"}
 	for i := range tasks {
-		if out[i].Err = said.full(); out[i].Err != nil {
+		if out[i].Err = said.Full(); out[i].Err != nil {
 			continue
 		}
 		d, err := e.draft(ctx, &tasks[i], "", &shared)
 		if err != nil {
 			out[i].Err = err
-			said.take(nil, err)
+			said.Take(nil, err)
 			continue
 		}
 		if tasks[i].DryRun {
 			out[i].Value = d.dryRunAnswer(clock.Now().UnixMicro())
-			said.take(out[i].Value, nil)
+			said.Take(out[i].Value, nil)
 			continue
 		}
 		if out[i].Err = room.Take(d.Bytes()); out[i].Err != nil {

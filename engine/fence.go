@@ -34,7 +34,7 @@ type fenced[C, Row, Ans, R any] struct {
 // do returns an answer for each call, and the effects of the calls that were carried out.
 // It returns effects with an error too: the waves before it have committed.
 func (v *fenced[C, Row, Ans, R]) do(ctx context.Context, e *Engine, calls []C) (out []pawl.Result[R], then effects, err error) {
-	if err := checkBatch(v.op, len(calls)); err != nil {
+	if err := rules.CheckBatch(v.op, len(calls)); err != nil {
 		return nil, then, err
 	}
 	out = make([]pawl.Result[R], len(calls))

@@ -154,7 +154,7 @@ func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 	if !slices.ContainsFunc(calls, func(p pawl.SuspendCall) bool { return p.Children != nil }) {
 		return e.suspend(ctx, calls)
 	}
-	if err := checkBatch("suspend", len(calls)); err != nil {
+	if err := rules.CheckBatch("suspend", len(calls)); err != nil {
 		return nil, err
 	}
 	calls = slices.Clone(calls)

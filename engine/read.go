@@ -264,7 +264,7 @@ func (e *Engine) ListEvents(ctx context.Context, q pawl.EventFilter) (pawl.List[
 
 // recorded refuses ids of tasks and items of which the namespace has no events.
 func recorded(ctx context.Context, tx store.Tx, ns string, q pawl.EventFilter) error {
-	err := known(ctx, tx, ns, q.TaskID, q.ItemID)
+	err := store.Known(ctx, tx, ns, q.TaskID, q.ItemID)
 	if pawl.CodeOf(err) != pawl.CodeNotFound || q.TaskID == "" || q.ItemID != "" {
 		return err
 	}
@@ -272,20 +272,6 @@ func recorded(ctx context.Context, tx store.Tx, ns string, q pawl.EventFilter) e
 		return failed
 	}
 	return err
-}
-
-// known refuses ids of tasks and items that the namespace does not have.
-func known(ctx context.Context, tx store.Tx, ns, taskID, itemID string) error {
-	if taskID != "" {
-		if err := store.TaskExists(ctx, tx, ns, taskID); err != nil {
-			return err
-		}
-	}
-	if itemID != "" {
-		_, err := store.GetItem(ctx, tx, ns, itemID, 0)
-		return err
-	}
-	return nil
 }
 
 // ListCheckpoints lists checkpoints, in order of their number unless Desc.
@@ -302,7 +288,7 @@ func (e *Engine) ListCheckpoints(ctx context.Context, q pawl.CheckpointFilter) (
 			}
 			q.TaskID = h.TaskID
 		}
-		if err := known(ctx, tx, ns, q.TaskID, q.ItemID); err != nil {
+		if err := store.Known(ctx, tx, ns, q.TaskID, q.ItemID); err != nil {
 			return pawl.List[pawl.Checkpoint]{}, err
 		}
 		return store.ListCheckpoints(ctx, tx, ns, q)

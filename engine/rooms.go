@@ -2,12 +2,14 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/apikeys"
 	"github.com/pawl-work/pawl/engine/internal/budgets"
 	"github.com/pawl-work/pawl/engine/internal/bulk"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
+	"github.com/pawl-work/pawl/engine/internal/keys"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/relays"
 	"github.com/pawl-work/pawl/engine/internal/schedules"
@@ -21,6 +23,7 @@ type rooms struct {
 	*timetables
 	*bulks
 	*relayed
+	*onceKeys
 }
 
 // The names of the fields.
@@ -30,20 +33,23 @@ type (
 	timetables = schedules.Schedules
 	bulks      = bulk.Bulk
 	relayed    = relays.Relays
+	onceKeys   = keys.Keys
 )
 
 func newRooms(k *kernel.Kernel) rooms {
-	return rooms{apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k)}
+	return rooms{apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k), keys.New(k)}
 }
 
 // over returns the rooms over another Kernel.
 func (r rooms) over(k *kernel.Kernel) rooms {
-	return rooms{apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k)}
+	return rooms{apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k),
+		keys.Over(r.onceKeys, k)}
 }
 
 // declared are the declarations of the rooms.
 func declared() []kernel.Room {
-	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared(), relays.Declared()}
+	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared(), relays.Declared(),
+		keys.Declared()}
 }
 
 // ofRooms joins what each room declares of one kind.
@@ -60,6 +66,10 @@ func (e *Engine) wire() {
 		made := e.over(k)
 		made.origin = of
 		return work{made}
+	}
+	e.k.Verbs = func(k *kernel.Kernel) pawl.Service { return e.over(k) }
+	e.k.Wait = func(ctx context.Context, ns, key string, wait time.Duration, try func(<-chan struct{}) (bool, error)) error {
+		return e.queues.Wait(ctx, ns, key, wait, queue.WhenWoken(try))
 	}
 	e.k.Refer = func(ctx context.Context, w *kernel.Write, op, text string) error {
 		now, err := w.Now(ctx)

@@ -13,7 +13,7 @@ func (e *Engine) SendSignals(ctx context.Context, calls []pawl.SignalCall) ([]pa
 	if err := e.acts(ctx, "signal"); err != nil {
 		return nil, err
 	}
-	if err := checkBatch("signal", len(calls)); err != nil {
+	if err := rules.CheckBatch("signal", len(calls)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[pawl.Signalled], len(calls))

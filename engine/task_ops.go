@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
@@ -31,7 +32,7 @@ func (e *Engine) BuryTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.R
 }
 
 func (e *Engine) changeTasks(ctx context.Context, verb string, calls []pawl.TaskCall) ([]pawl.Result[pawl.Task], error) {
-	if err := checkBatch(verb, len(calls)); err != nil {
+	if err := rules.CheckBatch(verb, len(calls)); err != nil {
 		return nil, err
 	}
 	calls = slices.Clone(calls)
@@ -51,7 +52,7 @@ func (e *Engine) changeTasks(ctx context.Context, verb string, calls []pawl.Task
 			}
 		}
 	}
-	out, err := eachIn(ctx, e.answers(verb), calls, func(ctx context.Context, c *pawl.TaskCall) (pawl.Task, error) {
+	out, err := kernel.EachIn(ctx, e.answers(verb), calls, func(ctx context.Context, c *pawl.TaskCall) (pawl.Task, error) {
 		if err := ahead(ctx, c); err != nil {
 			return pawl.Task{}, err
 		}
@@ -63,7 +64,7 @@ func (e *Engine) changeTasks(ctx context.Context, verb string, calls []pawl.Task
 
 // cancelAllAhead calls ahead for the calls of a batch whose answers have room.
 func (e *Engine) cancelAllAhead(ctx context.Context, calls []pawl.TaskCall, ahead func(context.Context, *pawl.TaskCall) error) error {
-	_, err := eachIn(ctx, e.answers("cancel"), calls, func(ctx context.Context, c *pawl.TaskCall) (t pawl.Task, err error) {
+	_, err := kernel.EachIn(ctx, e.answers("cancel"), calls, func(ctx context.Context, c *pawl.TaskCall) (t pawl.Task, err error) {
 		if err = ahead(ctx, c); err == nil && len(calls) > 1 {
 			t, err = e.GetTask(ctx, c.TaskID)
 		}
@@ -234,7 +235,7 @@ func (e *Engine) itemsQueued(items []store.DueItem) {
 // DeleteTasks deletes tasks; see pawl.TaskOperator. It returns their ids.
 func (e *Engine) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl.Result[string], error) {
 	calls = idform.Calls(calls)
-	if err := cmp.Or(checkBatch("delete", len(calls)), e.notInTx("delete")); err != nil {
+	if err := cmp.Or(rules.CheckBatch("delete", len(calls)), e.notInTx("delete")); err != nil {
 		return nil, err
 	}
 	if err := e.Log(ctx); err != nil { // what is removed is in the log before

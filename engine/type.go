@@ -15,7 +15,7 @@ import (
 
 // PutTypes registers types, each in its own transaction; see pawl.TypeKeeper.
 func (e *Engine) PutTypes(ctx context.Context, types []pawl.Type) ([]pawl.Result[pawl.TypeRef], error) {
-	if err := checkBatch("put type", len(types)); err != nil {
+	if err := rules.CheckBatch("put type", len(types)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[pawl.TypeRef], len(types))
@@ -101,7 +101,7 @@ func (e *Engine) register(ctx context.Context, types []pawl.Type) error {
 
 // RemoveTypes removes types from the registry; see pawl.TypeKeeper.
 func (e *Engine) RemoveTypes(ctx context.Context, names []string) ([]pawl.Result[string], error) {
-	if err := checkBatch("remove type", len(names)); err != nil {
+	if err := rules.CheckBatch("remove type", len(names)); err != nil {
 		return nil, err
 	}
 	out := make([]pawl.Result[string], len(names))

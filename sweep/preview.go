@@ -65,11 +65,12 @@ func (s *Sweeper) Preview(ctx context.Context) (pawl.Prunable, error) {
 		if err != nil {
 			return err
 		}
-		old := int64(0) // no age: keys are kept
-		if p.Options.RetainKeys > 0 {
-			old = ago(now, p.Options.RetainKeys)
+		for _, step := range p.Steps {
+			if step.Count != nil && err == nil {
+				err = step.Count(ctx, tx, now, p.Options, &out)
+			}
 		}
-		if out.Keys, err = countOldKeys(ctx, tx, now, old); err != nil || p.Options.RetainSignals <= 0 {
+		if err != nil || p.Options.RetainSignals <= 0 {
 			return err
 		}
 		before := ago(now, p.Options.RetainSignals)

@@ -126,7 +126,7 @@ func (s *Sweeper) pass(onReady func([]store.DueItem)) *pass {
 // further does the steps of the rooms.
 func (p *pass) further(ctx context.Context) error {
 	for _, s := range p.Steps {
-		if err := p.logError(ctx, s.Name, s.Run(ctx, store.Sweeping{DB: p.DB, Limit: batch})); err != nil {
+		if err := p.logError(ctx, s.Name, s.Run(ctx, store.Sweeping{DB: p.DB, Limit: batch, Options: p.Options, Stats: &p.stats})); err != nil {
 			return err
 		}
 	}
@@ -143,7 +143,7 @@ var (
 		(*pass).messages,
 	}
 	slow = []step{
-		(*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).deletions, (*pass).keys, (*pass).copies,
+		(*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).deletions, (*pass).copies,
 		(*pass).further, (*pass).effectKeys,
 		(*pass).checkpoints, (*pass).ownMessages, (*pass).chunks, (*pass).workers,
 		(*pass).foldStats, (*pass).retain, (*pass).blobs, (*pass).uploads,

@@ -17,7 +17,8 @@ var raced = []struct {
 }{
 	// Most goroutines are the same on each database, and with an engine and with a client. What differs on PostgreSQL is how
 	// processes hear of each other, and connections.
-	{packages: []string{"./engine/internal/budgets", "./engine/internal/bulk", "./engine/internal/commit", "./engine/internal/queue",
+	{packages: []string{"./engine/internal/budgets", "./engine/internal/bulk", "./engine/internal/commit", "./engine/internal/keys",
+		"./engine/internal/queue",
 		"./engine/internal/relays", "./engine/internal/schedules", "./engine/internal/stream", "./internal/watch", "./feed", "./relay",
 		"./worker"},
 		skip: "./^(postgres|client_sqlite)$"},
@@ -40,7 +41,7 @@ var raced = []struct {
 		"TestASignalSentWhileItemsAreSuspendedIsNotLost", "TestRevokingRaces",
 		// What an engine keeps in memory, and its goroutines.
 		"TestServersMeetNewNamesAtOnce", "TestServersCreateAQueueAtOnce", "TestCreatesAtOnceHaveTheRulesOfTheirType",
-		"TestTheKeyOfALongCallIsRenewed", "TestManyWriteOneLog",
+		"TestManyWriteOneLog",
 		// Connections to PostgreSQL.
 		"TestContexts", "TestDeadlockRunsAgain", "TestManyMigrateAtOnce", "TestCrossedBatches", "TestLastTwoAtOnce",
 		"TestSlotsAreGrantedInOrder", "TestFenceIsReadAfterTheWait", "TestAPoolerOfTransactionsIsFound", "TestAPoolerIsRecognisedLater",

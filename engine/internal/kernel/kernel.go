@@ -6,6 +6,7 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -30,6 +31,11 @@ type Core struct {
 	Feed Feed
 	// Work returns the verbs of tasks over a Kernel. Their tasks have an origin.
 	Work func(k *Kernel, of Origin) Tasks
+	// Verbs returns all verbs over a Kernel.
+	Verbs func(k *Kernel) pawl.Service
+	// Wait calls try until it is done, again when there may be work in a namespace, for at most a time. Calls with an equal
+	// key wait for the same.
+	Wait func(ctx context.Context, namespace, key string, wait time.Duration, try func(woken <-chan struct{}) (done bool, err error)) error
 	// Refer keeps the uploaded blobs that a text refers to which belongs to no task. The text is stored by w.
 	Refer func(ctx context.Context, w *Write, op, text string) error
 	// Unclaimed is called when what a claim took is queued again, because its transaction was rolled back.
@@ -82,6 +88,12 @@ func (k *Kernel) Acts(ctx context.Context, op string) error { return k.Guard.Act
 func OffForGood(op, what string) error {
 	return &pawl.Error{Code: pawl.CodeConflict, Op: op, Allowed: []string{},
 		Message: "this database is a copy for tests (`pawl adopt --as-copy`): its " + what + " are off for good"}
+}
+
+// Transient reports whether another try may succeed: on another connection, or after a
+// lock is free.
+func Transient(err error) bool {
+	return errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrLocked)
 }
 
 // LogError logs that something which is repeated has failed, unless ctx has ended or nothing acts here.

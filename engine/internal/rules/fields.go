@@ -2,6 +2,8 @@ package rules
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +30,18 @@ func (f Fields) Err(op string) error {
 		return nil
 	}
 	return &pawl.Error{Code: pawl.CodeInvalid, Op: op, Fields: f}
+}
+
+// CheckBatch refuses a call with more than pawl.MaxItemsPerCall entries.
+func CheckBatch(op string, n int) error {
+	if n > pawl.MaxItemsPerCall {
+		return &pawl.Error{
+			Code:    pawl.CodeInvalid,
+			Op:      op,
+			Message: fmt.Sprintf("%d calls in one batch; at most %d are allowed", n, pawl.MaxItemsPerCall),
+		}
+	}
+	return nil
 }
 
 // Text checks that a short text has minLen to maxLen characters, is valid UTF-8 and
@@ -241,6 +255,12 @@ func (f *Fields) Rules(at string, rules []pawl.PruneRule, least int) {
 		f.Name(fmt.Sprintf("%s/%d/prefix", at, i), r.Prefix)
 		f.Number(fmt.Sprintf("%s/%d/keep", at, i), r.Keep, 0, pawl.MaxKeptCheckpoints)
 	}
+}
+
+// KeyHash returns what is stored of an idempotency key. The key itself may hold a secret or be long.
+func KeyHash(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
 }
 
 // KeyName checks the name of an idempotency key.
