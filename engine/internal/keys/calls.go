@@ -58,7 +58,8 @@ func (ks *Keys) Idempotent(ctx context.Context, k pawl.KeyBegin,
 			return err
 		}, func(ctx context.Context, in *kernel.Kernel) error {
 			s := in.Scope
-			s.Key, s.Single, s.Waited, s.Free = k.Key, false, woken != nil, ks.free(ns, &k)
+			s.Key, s.Single, s.Waited = k.Key, false, woken != nil
+			s.Free = func(ctx context.Context, tx store.Tx) (bool, error) { return isFree(ctx, tx, ns, &k) }
 			made, err := run(ctx, in.Verbs(in))
 			if gone := s.Begin(ctx); gone != nil { // checks the key, whatever the outcome of the call
 				return gone
@@ -93,13 +94,8 @@ func (ks *Keys) Idempotent(ctx context.Context, k pawl.KeyBegin,
 	return answer, replayed, nil
 }
 
-// free returns a function that reports whether a call may begin its key.
-func (ks *Keys) free(ns string, k *pawl.KeyBegin) func(context.Context, store.Tx) (bool, error) {
-	return func(ctx context.Context, tx store.Tx) (bool, error) { return ks.isFree(ctx, tx, ns, k) }
-}
-
 // isFree reports whether a call may begin its key. It does not lock the key.
-func (ks *Keys) isFree(ctx context.Context, tx store.Tx, ns string, k *pawl.KeyBegin) (bool, error) {
+func isFree(ctx context.Context, tx store.Tx, ns string, k *pawl.KeyBegin) (bool, error) {
 	if err := store.Known(ctx, tx, ns, k.TaskID, k.ItemID); err != nil {
 		return false, err
 	}
@@ -162,7 +158,8 @@ func (ks *Keys) IdempotentSteps(ctx context.Context, k pawl.KeyBegin,
 		hold.Stop()
 		ctx = context.WithoutCancel(ctx)
 		dropped := ks.k.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-			return drop(ctx, tx, ns, row.Scope, row.Hash, row.Token)
+			_, err := change(ctx, tx, "drop", ns, row.Scope, row.Hash, row.Token)
+			return err
 		})
 		if dropped != nil {
 			ks.k.LogError(ctx, "an idempotency key could not be released; its lease will expire", dropped)
@@ -205,7 +202,8 @@ func (ks *Keys) keepAnswer(ctx context.Context, tx store.Tx, ns string, row stor
 	if err := ks.refer(ctx, tx, "answer", string(a.Body)); err != nil {
 		return err
 	}
-	kept, err := settleAnswer(ctx, tx, ns, row.Scope, row.Hash, row.Token, a, now)
+	kept, err := change(ctx, tx, "answer", ns, row.Scope, row.Hash, row.Token, string(a.Body), a.Code, store.Text(a.Type),
+		store.Text(a.Location), now)
 	if err != nil || kept {
 		return err
 	}

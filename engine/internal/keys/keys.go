@@ -66,7 +66,7 @@ func (ks *Keys) begin(
 	missing := store.Known(ctx, tx, ns, k.TaskID, k.ItemID) // a key that was begun while they existed is still valid
 	opened := false
 	if missing == nil {
-		if opened, err = open(ctx, tx, ns, row, now); err != nil {
+		if opened, err = change(ctx, tx, "open", ns, row.Scope, row.Hash, row.args(now)...); err != nil {
 			return out, row, nil, err
 		}
 	}
@@ -74,6 +74,10 @@ func (ks *Keys) begin(
 		old, found, err := read(ctx, tx, ns, row.Scope, row.Hash, true)
 		if err != nil {
 			return out, row, nil, err
+		}
+		hit := func(replays int) error { // counts a begin that found a live key
+			_, err := change(ctx, tx, "hit", ns, row.Scope, row.Hash, replays)
+			return err
 		}
 		switch {
 		case missing != nil && (!found || old.Expires != 0 && old.Expires <= now):
@@ -84,20 +88,20 @@ func (ks *Keys) begin(
 			return out, row, pawl.Invalid("/scope", "belongs to a call that Pawl answers"), nil
 		case old.Expires != 0 && old.Expires <= now, // an expired key counts as absent,
 			code != nil && old.Code == nil: // and so does, for a call, one that a caller began
-			if err := reopen(ctx, tx, ns, row, now); err != nil {
+			if _, err := change(ctx, tx, "reopen", ns, row.Scope, row.Hash, row.args(now)...); err != nil {
 				return out, row, nil, err
 			}
 		case old.RequestHash != "" && old.RequestHash != k.RequestHash:
 			refused = &pawl.Error{Code: pawl.CodeKeyReused, Op: "begin"}
-			return out, row, refused, hit(ctx, tx, ns, row.Scope, row.Hash, 0)
+			return out, row, refused, hit(0)
 		case old.Status == pawl.KeyCompleted:
 			old.Key.Key = k.Key
-			return pawl.KeyBegun{Key: old.Key}, old, nil, hit(ctx, tx, ns, row.Scope, row.Hash, 1)
+			return pawl.KeyBegun{Key: old.Key}, old, nil, hit(1)
 		case old.Status == pawl.KeyPending && old.Locked > now:
 			refused = inFlight(time.Duration(old.Locked-now) * time.Microsecond)
-			return out, row, refused, hit(ctx, tx, ns, row.Scope, row.Hash, 0)
+			return out, row, refused, hit(0)
 		default: // it failed, or its lease has run out
-			if err := takeOver(ctx, tx, ns, row); err != nil {
+			if _, err := change(ctx, tx, "take over", ns, row.Scope, row.Hash, row.Token, row.Locked); err != nil {
 				return out, row, nil, err
 			}
 		}
@@ -173,7 +177,7 @@ func (ks *Keys) end(ctx context.Context, status string, calls []pawl.KeyDone) ([
 				if err := ks.refer(ctx, tx, status, response); err != nil {
 					return false, err
 				}
-				held, err := settle(ctx, tx, c.Namespace, k.Scope, hash, k.Token, status, response, now)
+				held, err := change(ctx, tx, "settle", c.Namespace, k.Scope, hash, k.Token, status, response, now)
 				if err != nil || held {
 					return held, err
 				}
@@ -216,7 +220,7 @@ func (ks *Keys) renewed(ctx context.Context, calls []pawl.KeyRenew, hash func(*p
 		}
 		return ks.held(ctx, c.Namespace, "renew", pawl.KeyName{Scope: k.Scope, Key: k.Key}, hash(k),
 			func(ctx context.Context, tx store.Tx, hash string, now int64) (bool, error) {
-				return renew(ctx, tx, c.Namespace, k.Scope, hash, k.Token, lockedUntil(now, k.LockSeconds))
+				return change(ctx, tx, "renew", c.Namespace, k.Scope, hash, k.Token, lockedUntil(now, k.LockSeconds))
 			})
 	})
 }

@@ -13,12 +13,14 @@ SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($4 AS TEXT), '
 WHERE @alone
 ON CONFLICT (namespace, scope, key_hash) DO NOTHING
 
+-- For a key that counts as absent.
 -- name: reopen
 UPDATE pawl.idempotency_keys
 SET request_hash = $4, status = 'pending', token = $5, response = NULL, code = $11, content_type = NULL, location = NULL, task_id = $6, item_id = $7, created_at = $8, completed_at = NULL,
   expires_at = $9, locked_until = $10, hits = 0, misses = 1, replays = 0
 WHERE namespace = $1 AND scope = $2 AND key_hash = $3
 
+-- For a key whose holder is gone or has failed.
 -- name: take over
 UPDATE pawl.idempotency_keys
 SET status = 'pending', token = $4, completed_at = NULL, locked_until = $5, misses = misses + 1,
@@ -49,16 +51,10 @@ WHERE namespace = $1 AND scope = $2 AND key_hash = $3 AND token = $4 AND status 
 DELETE FROM pawl.idempotency_keys
 WHERE namespace = $1 AND scope = $2 AND key_hash = $3 AND token = $4 AND status = 'pending'
 
--- name: list
+-- name: keys
 SELECT k.scope, k.key_hash, k.request_hash, k.status, k.token, k.response, k.task_id, k.item_id, k.created_at, k.completed_at, k.expires_at, k.locked_until,
   k.code, k.content_type, k.location
 FROM pawl.idempotency_keys k
-
--- name: read
-SELECT k.scope, k.key_hash, k.request_hash, k.status, k.token, k.response, k.task_id, k.item_id, k.created_at, k.completed_at, k.expires_at, k.locked_until,
-  k.code, k.content_type, k.location
-FROM pawl.idempotency_keys k
-WHERE k.namespace = $1 AND k.scope = $2 AND k.key_hash = $3
 
 -- name: remove expired
 DELETE FROM pawl.idempotency_keys

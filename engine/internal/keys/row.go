@@ -15,7 +15,10 @@ import (
 //go:embed keys.sql
 var sqlFile embed.FS
 
-var texts = store.Texts(sqlFile, "keys.sql")
+var (
+	texts = store.Texts(sqlFile, "keys.sql")
+	byKey = texts["keys"] + "\nWHERE k.namespace = $1 AND k.scope = $2 AND k.key_hash = $3"
+)
 
 // stored is a stored idempotency key.
 type stored struct {
@@ -28,7 +31,7 @@ type stored struct {
 
 // read reads a key. With lock it also locks the row, on databases with row locks.
 func read(ctx context.Context, tx store.Tx, namespace, scope, hash string, lock bool) (stored, bool, error) {
-	query := texts["read"]
+	query := byKey
 	if lock {
 		query += "\n@lock"
 	}
@@ -74,7 +77,7 @@ func list(ctx context.Context, tx store.Tx, namespace string, q pawl.KeyFilter) 
 		hash, scope, _ := strings.Cut(rest, ".")
 		w.And("(k.created_at, k.key_hash, k.scope) < (?, ?, ?)", n, hash, scope)
 	}
-	rows, err := scan(ctx, tx, w.Text(texts["list"], "k.created_at DESC, k.key_hash DESC, k.scope DESC", q.Limit+1), w.Args...)
+	rows, err := scan(ctx, tx, w.Text(texts["keys"], "k.created_at DESC, k.key_hash DESC, k.scope DESC", q.Limit+1), w.Args...)
 	return store.Paged(rows, q.Limit, cursor), err
 }
 
@@ -89,8 +92,7 @@ func scan(ctx context.Context, tx store.Tx, query string, args ...any) ([]stored
 		var completed, expires, locked *int64
 		var kind, location store.Text
 		if err := rows.Scan(&k.Scope, &k.Hash, &request, &k.Status, &token, &response, (*store.TaskID)(&task), (*store.ItemID)(&item), &created,
-			&completed, &expires, &locked,
-			&k.Code, &kind, &location); err != nil {
+			&completed, &expires, &locked, &k.Code, &kind, &location); err != nil {
 			return err
 		}
 		k.Type, k.Location = string(kind), string(location)
@@ -118,65 +120,18 @@ func keep(ctx context.Context, tx store.Tx, namespace, taskID, itemID string) er
 	return err
 }
 
-// open inserts a key. It returns false when the key exists or when another open
-// transaction inserts it.
-func open(ctx context.Context, tx store.Tx, namespace string, k stored, now int64) (bool, error) {
-	n, err := tx.Exec(ctx, texts["open"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token,
-		store.TaskID(k.TaskID), store.ItemID(k.ItemID), now, nullable(k.Expires), k.Locked, k.Code)
+// change sends a statement about a key. It returns false if it changed none: for open, also when another open transaction
+// inserts the key.
+func change(ctx context.Context, tx store.Tx, query, namespace, scope, hash string, args ...any) (bool, error) {
+	n, err := tx.Exec(ctx, texts[query], append([]any{namespace, scope, hash}, args...)...)
 	return n == 1, err
 }
 
-// reopen starts again a key that counts as absent.
-func reopen(ctx context.Context, tx store.Tx, namespace string, k stored, now int64) error {
-	_, err := tx.Exec(ctx, texts["reopen"], namespace, k.Scope, k.Hash, k.RequestHash, k.Token,
-		store.TaskID(k.TaskID), store.ItemID(k.ItemID), now, nullable(k.Expires), k.Locked, k.Code)
-	return err
-}
-
-// takeOver gives a key to another run when its holder is gone or has failed. It does not expire before the run's lease ends.
-func takeOver(ctx context.Context, tx store.Tx, namespace string, k stored) error {
-	_, err := tx.Exec(ctx, texts["take over"], namespace, k.Scope, k.Hash, k.Token, k.Locked)
-	return err
-}
-
-// renewKey extends the lease of a run until a time, and the key at least as long. It
-// returns false when the token is not the key's.
-func renew(ctx context.Context, tx store.Tx, namespace, scope, hash, token string, until int64) (bool, error) {
-	n, err := tx.Exec(ctx, texts["renew"], namespace, scope, hash, token, until)
-	return n == 1, err
-}
-
-// hit counts a begin that found a live key. replays is 1 when the stored answer was
-// sent again.
-func hit(ctx context.Context, tx store.Tx, namespace, scope, hash string, replays int) error {
-	_, err := tx.Exec(ctx, texts["hit"], namespace, scope, hash, replays)
-	return err
-}
-
-// settleKey stores the answer of a run. It returns false when the token is not the key's, or the
-// key is one of a call.
-func settle(ctx context.Context, tx store.Tx, namespace, scope, hash, token, status, response string, now int64) (bool, error) {
-	n, err := tx.Exec(ctx, texts["settle"], namespace, scope, hash, token, status, response, now)
-	return n == 1, err
-}
-
-// settleAnswer stores the answer of a call. It returns false when the token is not the
-// key's.
-func settleAnswer(ctx context.Context, tx store.Tx, namespace, scope, hash, token string, a pawl.Answer, now int64) (bool, error) {
-	n, err := tx.Exec(ctx, texts["answer"], namespace, scope, hash, token, string(a.Body), a.Code,
-		store.Text(a.Type), store.Text(a.Location), now)
-	return n == 1, err
-}
-
-// drop removes a key whose run had no outcome, if the token is still the key's.
-func drop(ctx context.Context, tx store.Tx, namespace, scope, hash, token string) error {
-	_, err := tx.Exec(ctx, texts["drop"], namespace, scope, hash, token)
-	return err
-}
-
-func nullable(n int64) *int64 {
-	if n == 0 {
-		return nil
+// args are those of the statements that begin a key.
+func (k *stored) args(now int64) []any {
+	var expires *int64
+	if k.Expires != 0 {
+		expires = &k.Expires
 	}
-	return &n
+	return []any{k.RequestHash, k.Token, store.TaskID(k.TaskID), store.ItemID(k.ItemID), now, expires, k.Locked, k.Code}
 }
