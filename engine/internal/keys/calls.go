@@ -58,8 +58,7 @@ func (ks *Keys) Idempotent(ctx context.Context, k pawl.KeyBegin,
 			return err
 		}, func(ctx context.Context, in *kernel.Kernel) error {
 			s := in.Scope
-			s.Key, s.Single, s.Waited = k.Key, false, woken != nil
-			s.Free = func(ctx context.Context, tx store.Tx) (bool, error) { return isFree(ctx, tx, ns, &k) }
+			s.Key, s.Single, s.Waited, s.Free = k.Key, false, woken != nil, free(ns, &k)
 			made, err := run(ctx, in.Verbs(in))
 			if gone := s.Begin(ctx); gone != nil { // checks the key, whatever the outcome of the call
 				return gone
@@ -94,20 +93,22 @@ func (ks *Keys) Idempotent(ctx context.Context, k pawl.KeyBegin,
 	return answer, replayed, nil
 }
 
-// isFree reports whether a call may begin its key. It does not lock the key.
-func isFree(ctx context.Context, tx store.Tx, ns string, k *pawl.KeyBegin) (bool, error) {
-	if err := store.Known(ctx, tx, ns, k.TaskID, k.ItemID); err != nil {
-		return false, err
+// free returns a function that reports whether a call may begin its key. It does not lock the key.
+func free(ns string, k *pawl.KeyBegin) func(context.Context, store.Tx) (bool, error) {
+	return func(ctx context.Context, tx store.Tx) (bool, error) {
+		if err := store.Known(ctx, tx, ns, k.TaskID, k.ItemID); err != nil {
+			return false, err
+		}
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return false, err
+		}
+		old, found, err := read(ctx, tx, ns, k.Scope, rules.KeyHash(k.Key), false)
+		free := !found || old.Code == nil || old.Expires != 0 && old.Expires <= now ||
+			(old.RequestHash == "" || old.RequestHash == k.RequestHash) && old.Status != pawl.KeyCompleted &&
+				!(old.Status == pawl.KeyPending && old.Locked > now)
+		return free, err
 	}
-	now, err := tx.Now(ctx)
-	if err != nil {
-		return false, err
-	}
-	old, found, err := read(ctx, tx, ns, k.Scope, rules.KeyHash(k.Key), false)
-	free := !found || old.Code == nil || old.Expires != 0 && old.Expires <= now ||
-		(old.RequestHash == "" || old.RequestHash == k.RequestHash) && old.Status != pawl.KeyCompleted &&
-			!(old.Status == pawl.KeyPending && old.Locked > now)
-	return free, err
 }
 
 // Answered reports whether the answer to a call with a key is stored. It does not begin the key: a call

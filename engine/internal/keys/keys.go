@@ -75,10 +75,6 @@ func (ks *Keys) begin(
 		if err != nil {
 			return out, row, nil, err
 		}
-		hit := func(replays int) error { // counts a begin that found a live key
-			_, err := change(ctx, tx, "hit", ns, row.Scope, row.Hash, replays)
-			return err
-		}
 		switch {
 		case missing != nil && (!found || old.Expires != 0 && old.Expires <= now):
 			return out, row, nil, missing
@@ -93,13 +89,13 @@ func (ks *Keys) begin(
 			}
 		case old.RequestHash != "" && old.RequestHash != k.RequestHash:
 			refused = &pawl.Error{Code: pawl.CodeKeyReused, Op: "begin"}
-			return out, row, refused, hit(0)
+			return out, row, refused, hit(ctx, tx, ns, row, 0)
 		case old.Status == pawl.KeyCompleted:
 			old.Key.Key = k.Key
-			return pawl.KeyBegun{Key: old.Key}, old, nil, hit(1)
+			return pawl.KeyBegun{Key: old.Key}, old, nil, hit(ctx, tx, ns, row, 1)
 		case old.Status == pawl.KeyPending && old.Locked > now:
 			refused = inFlight(time.Duration(old.Locked-now) * time.Microsecond)
-			return out, row, refused, hit(0)
+			return out, row, refused, hit(ctx, tx, ns, row, 0)
 		default: // it failed, or its lease has run out
 			if _, err := change(ctx, tx, "take over", ns, row.Scope, row.Hash, row.Token, row.Locked); err != nil {
 				return out, row, nil, err
@@ -107,6 +103,12 @@ func (ks *Keys) begin(
 		}
 	}
 	return pawl.KeyBegun{Run: true, Token: row.Token, LockSeconds: lockSeconds(k.LockSeconds)}, row, nil, nil
+}
+
+// hit counts a begin that found a live key. replays is 1 when the stored answer was sent again.
+func hit(ctx context.Context, tx store.Tx, ns string, row stored, replays int) error {
+	_, err := change(ctx, tx, "hit", ns, row.Scope, row.Hash, replays)
+	return err
 }
 
 func (ks *Keys) row(k *pawl.KeyBegin, now int64) stored {
