@@ -81,7 +81,6 @@ var plainColumns = map[string]string{
 	"queue_limits":       "namespace rules",
 	"gates":              "namespace pointer key",
 	"deadlines":          "namespace",
-	"uniques":            "namespace type key",
 	"parents":            "namespace delete_by",
 	"child_links":        "namespace key",
 	"child_waits":        "namespace name on_failure",

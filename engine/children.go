@@ -113,7 +113,7 @@ func (e *Engine) spawnOnce(ctx context.Context, call *pawl.SpawnCall, parent str
 		if older != "" {
 			out, err = store.GetTask(ctx, tx, ns, older)
 			if out.Deduplicated = true; pawl.CodeOf(err) == pawl.CodeNotFound {
-				return taken(pawl.Task{ID: older, State: removedByRetention})
+				return rules.KeyTaken(pawl.Task{ID: older, State: rules.RemovedByRetention})
 			}
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/engine/internal/unique"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
@@ -28,9 +29,10 @@ type draft struct {
 	ignores  bool   // failed items do not count when it settles
 	thread   string
 	messages []newMessage
-	fork     *store.Fork // the checkpoints that it begins with; nil = none
-	staged   *staged     // what is in the database already; nil = nothing
-	hold     *hold       // the key that it is to have; nil = none
+	fork     *store.Fork   // the checkpoints that it begins with; nil = none
+	staged   *staged       // what is in the database already; nil = nothing
+	hold     *unique.Ask   // the key that it is to have; nil = none
+	given    *pawl.NewTask // what hold was asked by
 }
 
 // hasDeadline reports whether an item of the draft has a deadline: it has a row of its own.
@@ -95,7 +97,7 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 			continue
 		}
 		if d.hold != nil {
-			out[d.ord].Value, out[d.ord].Err = e.createHeld(ctx, d)
+			out[d.ord].Value, out[d.ord].Err = d.hold.Create(ctx, e.k, held{e, d})
 			said.Found(out[d.ord])
 			continue
 		}

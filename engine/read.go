@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/engine/internal/unique"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -282,11 +283,13 @@ func (e *Engine) ListCheckpoints(ctx context.Context, q pawl.CheckpointFilter) (
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Checkpoint], error) {
 		if q.TaskKey != "" {
-			h, found, err := holderOf(ctx, tx, store.UniqueKey{Namespace: ns, Type: q.TaskType, Key: callersKey(q.TaskKey)})
-			if err != nil || !found {
+			key, err := unique.New(&pawl.NewTask{Unique: &pawl.Unique{By: pawl.UniqueByKey, Key: q.TaskKey}})
+			if err == nil {
+				q.TaskID, err = key.Holder(ctx, tx, ns, q.TaskType)
+			}
+			if err != nil || q.TaskID == "" {
 				return pawl.List[pawl.Checkpoint]{}, cmp.Or(err, error(pawl.NotFound("task", q.TaskType+" "+q.TaskKey)))
 			}
-			q.TaskID = h.TaskID
 		}
 		if err := store.Known(ctx, tx, ns, q.TaskID, q.ItemID); err != nil {
 			return pawl.List[pawl.Checkpoint]{}, err

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/relays"
 	"github.com/pawl-work/pawl/engine/internal/schedules"
+	"github.com/pawl-work/pawl/engine/internal/unique"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -49,7 +50,7 @@ func (r rooms) over(k *kernel.Kernel) rooms {
 // declared are the declarations of the rooms.
 func declared() []kernel.Room {
 	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared(), relays.Declared(),
-		keys.Declared()}
+		keys.Declared(), unique.Declared()}
 }
 
 // ofRooms joins what each room declares of one kind.

@@ -31,6 +31,5 @@ var (
 	totalsSQL     = store.Texts(sqlFiles, "totals.sql")
 	treeSQL       = store.Texts(sqlFiles, "tree.sql")
 	typeSQL       = store.Texts(sqlFiles, "type.sql")
-	uniqueSQL     = store.Texts(sqlFiles, "unique.sql")
 	uploadSQL     = store.Texts(sqlFiles, "upload.sql")
 )

@@ -27,6 +27,5 @@ var (
 	tombstoneSQL  = store.Texts(sqlFiles, "tombstone.sql")
 	typeSQL       = store.Texts(sqlFiles, "type.sql")
 	unfinishedSQL = store.Texts(sqlFiles, "unfinished.sql")
-	uniqueSQL     = store.Texts(sqlFiles, "unique.sql")
 	uploadSQL     = store.Texts(sqlFiles, "upload.sql")
 )

@@ -55,6 +55,7 @@ var arrows = map[string][]string{
 		"engine/internal/schedules",
 		"engine/internal/stream",
 		"engine/internal/taskwait",
+		"engine/internal/unique",
 		"internal/asked",
 		"internal/idform",
 		"internal/jsonscan",
@@ -197,7 +198,8 @@ var arrows = map[string][]string{
 	"engine/internal/relays":  {"", "store", "engine/internal/kernel", "engine/internal/rules"},
 	"engine/internal/schedules": {"", "store", "engine/internal/commit", "engine/internal/kernel", "engine/internal/rules", ticks,
 		"internal/shellwords"},
-	ticks: {""},
+	"engine/internal/unique": {"", "store", "engine/internal/kernel", "engine/internal/rules"},
+	ticks:                    {""},
 }
 
 const ticks = "engine/internal/schedules/ticks"
@@ -246,7 +248,7 @@ func TestArrowsPointDown(t *testing.T) {
 
 // rooms are the features of the engine that have a package of their own.
 var rooms = []string{"engine/internal/apikeys", "engine/internal/budgets", "engine/internal/bulk", "engine/internal/keys",
-	"engine/internal/relays", "engine/internal/schedules"}
+	"engine/internal/relays", "engine/internal/schedules", "engine/internal/unique"}
 
 // A room meets others by the kernel alone: neither it nor a package below it may import the engine or another room.
 func TestRoomsMeetByTheKernel(t *testing.T) {
