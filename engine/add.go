@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/internal/idform"
@@ -17,7 +18,7 @@ import (
 // AddItems adds items to open tasks; see pawl.TaskMaker.
 func (e *Engine) AddItems(ctx context.Context, calls []pawl.AddItems) ([]pawl.Result[pawl.Task], error) {
 	calls = idform.Calls(calls)
-	return each(ctx, "add_items", calls, e.addItems)
+	return kernel.Each(ctx, "add_items", calls, e.addItems)
 }
 
 // addable checks new items against the general rules and against the rules of their

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
@@ -55,7 +56,7 @@ func (e *Engine) Spawn(ctx context.Context, calls []pawl.SpawnCall) ([]pawl.Resu
 }
 
 func (e *Engine) spawnAll(ctx context.Context, calls []pawl.SpawnCall) ([]pawl.Result[pawl.Task], error) {
-	return each(ctx, "spawn", calls, e.spawn)
+	return kernel.Each(ctx, "spawn", calls, e.spawn)
 }
 
 func (e *Engine) spawn(ctx context.Context, call *pawl.SpawnCall) (pawl.Task, error) {
@@ -112,7 +113,7 @@ func (e *Engine) spawnOnce(ctx context.Context, call *pawl.SpawnCall, parent str
 		if older != "" {
 			out, err = store.GetTask(ctx, tx, ns, older)
 			if out.Deduplicated = true; pawl.CodeOf(err) == pawl.CodeNotFound {
-				return taken(pawl.Task{ID: older, State: removedByRetention})
+				return rules.KeyTaken(pawl.Task{ID: older, State: rules.RemovedByRetention})
 			}
 			return err
 		}

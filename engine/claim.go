@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/commit"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/internal/asked"
@@ -85,7 +86,7 @@ func (s *claimOp) prepare(ctx context.Context) error {
 	}
 	if req.TaskID != "" || req.ItemID != "" {
 		if _, err := view(ctx, s.e, func(ctx context.Context, tx store.Tx, ns string) (struct{}, error) {
-			return struct{}{}, known(ctx, tx, ns, req.TaskID, req.ItemID)
+			return struct{}{}, store.Known(ctx, tx, ns, req.TaskID, req.ItemID)
 		}); err != nil {
 			return err
 		}
@@ -137,18 +138,12 @@ func (s *claimOp) try(ctx context.Context, woken <-chan struct{}) (out queue.Tri
 			e.hub.Wake(watch.Work(ns))
 		}
 	}
-	out.Done, out.Others = out.Err != nil && !transient(out.Err) || len(s.leases) > 0, s.next.others
+	out.Done, out.Others = out.Err != nil && !kernel.Transient(out.Err) || len(s.leases) > 0, s.next.others
 	return out
 }
 
 // minPause is the shortest time after which a waiting claim tries again because of a rate.
 const minPause = 10 * time.Millisecond
-
-// transient reports whether another try may succeed: on another connection, or after a
-// lock is free.
-func transient(err error) bool {
-	return errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrLocked)
-}
 
 // waitKey returns a key that is equal for claims that wait for the same work.
 func waitKey(c pawl.Caller, req *pawl.ClaimRequest) string {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
@@ -60,13 +61,13 @@ func copies[C any](ctx context.Context, e *Engine, op string, calls []C,
 	}
 	out := make([]pawl.Result[pawl.Task], len(calls))
 	var drafts []draft
-	room, said := copyRoom{rules.CallBytes{Op: op}, pawl.MaxCopyRows}, answers{op: op}
+	room, said := copyRoom{rules.CallBytes{Op: op}, pawl.MaxCopyRows}, kernel.Answers{Op: op}
 	alone := len(calls) == 1 && e.copiesApart()
 	if alone {
 		room.rows = 2 * store.CopyStep
 	}
 	for i := range calls {
-		d, err := draft{}, said.full()
+		d, err := draft{}, said.Full()
 		var c copying
 		if err == nil {
 			c, err = read(&calls[i])
@@ -87,10 +88,10 @@ func copies[C any](ctx context.Context, e *Engine, op string, calls []C,
 		}
 		if err != nil {
 			out[i].Err = err
-			said.take(nil, err)
+			said.Take(nil, err)
 			continue
 		}
-		said.take(d.Answer(0), nil)
+		said.Take(d.Answer(0), nil)
 		d.ord = i
 		room.rows -= d.rows()
 		drafts = append(drafts, d)

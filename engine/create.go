@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/engine/internal/tasktypes"
+	"github.com/pawl-work/pawl/engine/internal/unique"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
@@ -28,9 +30,10 @@ type draft struct {
 	ignores  bool   // failed items do not count when it settles
 	thread   string
 	messages []newMessage
-	fork     *store.Fork // the checkpoints that it begins with; nil = none
-	staged   *staged     // what is in the database already; nil = nothing
-	hold     *hold       // the key that it is to have; nil = none
+	fork     *store.Fork   // the checkpoints that it begins with; nil = none
+	staged   *staged       // what is in the database already; nil = nothing
+	hold     *unique.Ask   // the key that it is to have; nil = none
+	given    *pawl.NewTask // what hold was asked by
 }
 
 // hasDeadline reports whether an item of the draft has a deadline: it has a row of its own.
@@ -96,11 +99,11 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 		return err
 	}
 	plain, timed, children := make([]draft, 0, len(drafts)), []draft(nil), []draft(nil)
-	said := answers{op: "create"}
+	said := kernel.Answers{Op: "create"}
 	for i := range drafts {
 		d := &drafts[i]
 		if d.hold != nil || d.task.Dedupes {
-			if out[d.ord].Err = said.full(); out[d.ord].Err != nil {
+			if out[d.ord].Err = said.Full(); out[d.ord].Err != nil {
 				continue
 			}
 		}
@@ -108,8 +111,8 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 			continue
 		}
 		if d.hold != nil {
-			out[d.ord].Value, out[d.ord].Err = e.createHeld(ctx, d)
-			said.found(out[d.ord])
+			out[d.ord].Value, out[d.ord].Err = d.hold.Create(ctx, e.k, held{e, d})
+			said.Found(out[d.ord])
 			continue
 		}
 		if !d.task.Dedupes && !d.needsOwnTx() && !d.hasMessages() && d.fork == nil && d.staged == nil {
@@ -123,7 +126,7 @@ func (e *Engine) createAll(ctx context.Context, out []pawl.Result[pawl.Task], dr
 			continue
 		}
 		out[d.ord].Value, out[d.ord].Err = e.createOnce(ctx, *d)
-		said.found(out[d.ord])
+		said.Found(out[d.ord])
 	}
 	if err := e.createChildren(ctx, out, children); err != nil {
 		return err
@@ -174,20 +177,20 @@ func (e *Engine) draftAll(ctx context.Context, tasks []pawl.NewTask) ([]pawl.Res
 	out := make([]pawl.Result[pawl.Task], len(tasks))
 	drafts := make([]draft, 0, len(tasks))
 	room, shared := rules.CallBytes{Op: "create"}, drafting{items: make([]store.NewItem, 0, len(tasks))}
-	said := answers{op: "create"}
+	said := kernel.Answers{Op: "create"}
 	for i := range tasks {
-		if out[i].Err = said.full(); out[i].Err != nil {
+		if out[i].Err = said.Full(); out[i].Err != nil {
 			continue
 		}
 		d, err := e.draft(ctx, &tasks[i], "", &shared)
 		if err != nil {
 			out[i].Err = err
-			said.take(nil, err)
+			said.Take(nil, err)
 			continue
 		}
 		if tasks[i].DryRun {
 			out[i].Value = d.dryRunAnswer(clock.Now().UnixMicro())
-			said.take(out[i].Value, nil)
+			said.Take(out[i].Value, nil)
 			continue
 		}
 		if out[i].Err = room.Take(d.Bytes()); out[i].Err != nil {

@@ -126,18 +126,15 @@ type Engine struct {
 
 // core is the state that all Engines of one open database share.
 type core struct {
-	root       *Engine // the Engine that Open returned
-	feed       *feed.Feed
-	opts       Options
-	log        *slog.Logger
-	committers groupCommitters
-	hub        *watch.Hub
-	queues     *queue.Queues
-	limits     *limits
-	leaveTo    time.Duration // the constant, but in tests
-	// answering has the idempotency keys of calls in flight in this process:
-	// [3]string{namespace, scope, key}.
-	answering     sync.Map
+	root          *Engine // the Engine that Open returned
+	feed          *feed.Feed
+	opts          Options
+	log           *slog.Logger
+	committers    groupCommitters
+	hub           *watch.Hub
+	queues        *queue.Queues
+	limits        *limits
+	leaveTo       time.Duration // the constant, but in tests
 	seen          seenWorkers
 	stored        storedStats
 	leaseKeys     ofAttempts[string]     // the API keys that attempts were claimed with

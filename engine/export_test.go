@@ -17,7 +17,6 @@ import (
 
 // The reads whose plans are examined.
 var (
-	ListKeys          = keysPage
 	ListPartsIn       = partsIn
 	ListProvenances   = provenancesPage
 	NamesOfNamespaces = namespaces

@@ -157,6 +157,6 @@ func keysOfLeases(ctx context.Context, tx store.Tx, items []string) (map[claimAt
 		}
 		out[a] = key
 		return nil
-	}, keySQL["keys of leases"], store.ItemList(items))
+	}, revokeSQL["keys of leases"], store.ItemList(items))
 	return out, err
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/engine/internal/stream"
 	"github.com/pawl-work/pawl/internal/idform"
@@ -22,7 +23,7 @@ func (e *Engine) StartMessages(ctx context.Context, calls []pawl.StartCall) ([]p
 	if err := e.acts(ctx, "start"); err != nil {
 		return nil, err
 	}
-	return eachIn(ctx, &answers{op: "message", unbounded: true}, calls, e.startMessage)
+	return kernel.EachIn(ctx, &kernel.Answers{Op: "message", Unbounded: true}, calls, e.startMessage)
 }
 
 func (e *Engine) startMessage(ctx context.Context, c *pawl.StartCall) (pawl.Message, error) {
@@ -142,7 +143,7 @@ func (e *Engine) ListMessages(ctx context.Context, q pawl.MessageFilter) (pawl.L
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Message], error) {
 		out := pawl.List[pawl.Message]{Items: []pawl.Message{}}
-		if err := known(ctx, tx, ns, q.TaskID, q.ItemID); err != nil {
+		if err := store.Known(ctx, tx, ns, q.TaskID, q.ItemID); err != nil {
 			return out, err
 		}
 		return store.Pages(q.Page, func(m *pawl.Message) int { return len(m.Content) + len(m.Metadata) },

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/sweep"
@@ -15,7 +16,7 @@ func (e *Engine) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([
 	if err := e.acts(ctx, "finish"); err != nil {
 		return nil, err
 	}
-	return each(ctx, "finish", calls, func(ctx context.Context, c *pawl.FinishCall) (pawl.Message, error) {
+	return kernel.Each(ctx, "finish", calls, func(ctx context.Context, c *pawl.FinishCall) (pawl.Message, error) {
 		if err := checkFinish(c); err != nil {
 			return pawl.Message{}, err
 		}
@@ -57,7 +58,7 @@ func endMessage(
 
 // StopMessages stops open messages; see pawl.Stopper.
 func (e *Engine) StopMessages(ctx context.Context, calls []pawl.StopCall) ([]pawl.Result[pawl.Message], error) {
-	return each(ctx, "stop", calls, func(ctx context.Context, c *pawl.StopCall) (pawl.Message, error) {
+	return kernel.Each(ctx, "stop", calls, func(ctx context.Context, c *pawl.StopCall) (pawl.Message, error) {
 		if err := checkStop(c); err != nil {
 			return pawl.Message{}, err
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/engine/internal/stream"
 	"github.com/pawl-work/pawl/internal/idform"
@@ -20,7 +21,7 @@ func (e *Engine) OpenMessages(ctx context.Context, calls []pawl.OpenCall) ([]paw
 	if err := e.acts(ctx, "open"); err != nil {
 		return nil, err
 	}
-	return each(ctx, "open", calls, func(ctx context.Context, c *pawl.OpenCall) (out pawl.OpenedMessage, err error) {
+	return kernel.Each(ctx, "open", calls, func(ctx context.Context, c *pawl.OpenCall) (out pawl.OpenedMessage, err error) {
 		if err := checkOpen(c); err != nil {
 			return out, err
 		}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
+	"github.com/pawl-work/pawl/engine/internal/keys"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/sweep"
@@ -290,7 +292,7 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 		"item": {ItemID: items[0]}} {
 		f.Limit = page.Limit
 		out["keys "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
-			_, err := engine.ListKeys(ctx, tx, ns, f)
+			_, err := keys.New(over(tx)).ListKeys(pawl.As(ctx, pawl.Caller{Namespace: ns}), f)
 			return err
 		}
 	}
@@ -442,4 +444,17 @@ func openMessages(t *testing.T, p *pawltest.Pawl) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// over is a Kernel that reads in a transaction.
+func over(tx store.Tx) *kernel.Kernel { return &kernel.Kernel{DB: readsIn{tx: tx}} }
+
+type readsIn struct {
+	store.DB
+	tx store.Tx
+}
+
+// View implements store.DB.
+func (r readsIn) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
+	return fn(ctx, r.tx)
 }

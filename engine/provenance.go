@@ -131,7 +131,7 @@ func provenanceOf(ctx context.Context, key, verb string, call any) (*provenance,
 	row := &provenance{Namespace: c.Namespace, Verb: verb, Provenance: *p}
 	row.AgentID = cmp.Or(p.AgentID, workerOf(call), c.ActorID)
 	if key = cmp.Or(p.IdempotencyKey, key); key != "" {
-		row.IdempotencyKey = keyHash(key)
+		row.IdempotencyKey = rules.KeyHash(key)
 	}
 	if p.RequestFingerprint == "" {
 		*given = nil // the fingerprint covers the request without its provenance
@@ -232,7 +232,7 @@ func (e *Engine) ListProvenance(ctx context.Context, q pawl.ProvenanceFilter) (p
 		}
 		for i := range out.Items { // older versions stored the key itself
 			if k := &out.Items[i].IdempotencyKey; *k != "" && !isKeyHash.MatchString(*k) {
-				*k = keyHash(*k)
+				*k = rules.KeyHash(*k)
 			}
 		}
 		return out, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/engine/internal/unique"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -264,7 +265,7 @@ func (e *Engine) ListEvents(ctx context.Context, q pawl.EventFilter) (pawl.List[
 
 // recorded refuses ids of tasks and items of which the namespace has no events.
 func recorded(ctx context.Context, tx store.Tx, ns string, q pawl.EventFilter) error {
-	err := known(ctx, tx, ns, q.TaskID, q.ItemID)
+	err := store.Known(ctx, tx, ns, q.TaskID, q.ItemID)
 	if pawl.CodeOf(err) != pawl.CodeNotFound || q.TaskID == "" || q.ItemID != "" {
 		return err
 	}
@@ -272,20 +273,6 @@ func recorded(ctx context.Context, tx store.Tx, ns string, q pawl.EventFilter) e
 		return failed
 	}
 	return err
-}
-
-// known refuses ids of tasks and items that the namespace does not have.
-func known(ctx context.Context, tx store.Tx, ns, taskID, itemID string) error {
-	if taskID != "" {
-		if err := store.TaskExists(ctx, tx, ns, taskID); err != nil {
-			return err
-		}
-	}
-	if itemID != "" {
-		_, err := store.GetItem(ctx, tx, ns, itemID, 0)
-		return err
-	}
-	return nil
 }
 
 // ListCheckpoints lists checkpoints, in order of their number unless Desc.
@@ -296,13 +283,15 @@ func (e *Engine) ListCheckpoints(ctx context.Context, q pawl.CheckpointFilter) (
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.Checkpoint], error) {
 		if q.TaskKey != "" {
-			h, found, err := holderOf(ctx, tx, store.UniqueKey{Namespace: ns, Type: q.TaskType, Key: callersKey(q.TaskKey)})
-			if err != nil || !found {
+			key, err := unique.New(&pawl.NewTask{Unique: &pawl.Unique{By: pawl.UniqueByKey, Key: q.TaskKey}})
+			if err == nil {
+				q.TaskID, err = key.Holder(ctx, tx, ns, q.TaskType)
+			}
+			if err != nil || q.TaskID == "" {
 				return pawl.List[pawl.Checkpoint]{}, cmp.Or(err, error(pawl.NotFound("task", q.TaskType+" "+q.TaskKey)))
 			}
-			q.TaskID = h.TaskID
 		}
-		if err := known(ctx, tx, ns, q.TaskID, q.ItemID); err != nil {
+		if err := store.Known(ctx, tx, ns, q.TaskID, q.ItemID); err != nil {
 			return pawl.List[pawl.Checkpoint]{}, err
 		}
 		return store.ListCheckpoints(ctx, tx, ns, q)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
@@ -17,7 +18,7 @@ const revokeBatch = 1000
 // RevokeLeases ends leases; see pawl.LeaseKeeper.
 func (e *Engine) RevokeLeases(ctx context.Context, calls []pawl.RevokeCall) ([]pawl.Result[pawl.Moved], error) {
 	calls = idform.Calls(calls)
-	return each(ctx, "revoke_lease", calls, e.revokeLease)
+	return kernel.Each(ctx, "revoke_lease", calls, e.revokeLease)
 }
 
 func (e *Engine) revokeLease(ctx context.Context, c *pawl.RevokeCall) (out pawl.Moved, err error) {

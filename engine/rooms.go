@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/apikeys"
@@ -9,12 +10,14 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/budgets"
 	"github.com/pawl-work/pawl/engine/internal/bulk"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
+	"github.com/pawl-work/pawl/engine/internal/keys"
 	"github.com/pawl-work/pawl/engine/internal/logs"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/relays"
 	"github.com/pawl-work/pawl/engine/internal/schedules"
 	"github.com/pawl-work/pawl/engine/internal/signals"
 	"github.com/pawl-work/pawl/engine/internal/tasktypes"
+	"github.com/pawl-work/pawl/engine/internal/unique"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/translog"
 )
@@ -30,6 +33,7 @@ type rooms struct {
 	*signalled
 	*taskTypes
 	*uploads
+	*onceKeys
 }
 
 // The names of the fields.
@@ -43,6 +47,7 @@ type (
 	signalled  = signals.Signals
 	taskTypes  = tasktypes.TaskTypes
 	uploads    = blobs.Blobs
+	onceKeys   = keys.Keys
 )
 
 func newRooms(k *kernel.Kernel, o *Options, witnesses []*translog.Witness) rooms {
@@ -50,6 +55,7 @@ func newRooms(k *kernel.Kernel, o *Options, witnesses []*translog.Witness) rooms
 	return rooms{
 		apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k), logs.New(k, l.Key, l.Send, witnesses),
 		signals.New(k), tasktypes.New(k, o.Hooks, o.RegisteredTypesOnly, &budgets.Type), blobs.New(k, o.Blobs, o.BlobStores, o.MaxBlobBytes),
+		keys.New(k),
 	}
 }
 
@@ -57,14 +63,14 @@ func newRooms(k *kernel.Kernel, o *Options, witnesses []*translog.Witness) rooms
 func (r rooms) over(k *kernel.Kernel) rooms {
 	return rooms{
 		apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k), logs.Over(r.logged, k),
-		signals.Over(k), tasktypes.Over(r.taskTypes, k), blobs.Over(r.uploads, k),
+		signals.Over(k), tasktypes.Over(r.taskTypes, k), blobs.Over(r.uploads, k), keys.Over(r.onceKeys, k),
 	}
 }
 
 // declared are the declarations of the rooms.
 func declared() []kernel.Room {
 	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared(), relays.Declared(),
-		logs.Declared(), signals.Declared(), tasktypes.Declared(), blobs.Declared()}
+		logs.Declared(), signals.Declared(), tasktypes.Declared(), blobs.Declared(), keys.Declared(), unique.Declared()}
 }
 
 // ofRooms joins what each room declares of one kind.
@@ -83,6 +89,10 @@ func (e *Engine) wire() {
 		return work{made}
 	}
 	e.k.Named = namedTypes
+	e.k.Verbs = func(k *kernel.Kernel) pawl.Service { return e.over(k) }
+	e.k.Wait = func(ctx context.Context, ns, key string, wait time.Duration, try func(<-chan struct{}) (bool, error)) error {
+		return e.queues.Wait(ctx, ns, key, wait, queue.WhenWoken(try))
+	}
 }
 
 // work is the room of work, as other rooms see it.

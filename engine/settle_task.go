@@ -224,7 +224,7 @@ func (d *taskDecision) expiry() *int64 {
 	if s == 0 {
 		return nil
 	}
-	at := d.Now + int64(s)*microseconds
+	at := d.Now + int64(s)*time.Second.Microseconds()
 	return &at
 }
 

@@ -19,7 +19,6 @@ var (
 	deadlineSQL   = store.Texts(sqlFiles, "deadline.sql")
 	decideSQL     = store.Texts(sqlFiles, "decide.sql")
 	effectSQL     = store.Texts(sqlFiles, "effect.sql")
-	keySQL        = store.Texts(sqlFiles, "keys.sql")
 	limitsSQL     = store.Texts(sqlFiles, "limits.sql")
 	messageSQL    = store.Texts(sqlFiles, "message.sql")
 	namesSQL      = store.Texts(sqlFiles, "names.sql")
@@ -30,5 +29,4 @@ var (
 	revokeSQL     = store.Texts(sqlFiles, "revoke.sql")
 	statsSQL      = store.Texts(sqlFiles, "stats.sql")
 	totalsSQL     = store.Texts(sqlFiles, "totals.sql")
-	uniqueSQL     = store.Texts(sqlFiles, "unique.sql")
 )

@@ -35,3 +35,10 @@ func readStoredStats(ctx context.Context, tx store.Tx, namespace string) (checkp
 	}
 	return checkpoints, keys, err
 }
+
+// keyStats counts a namespace's keys, without those that belong to calls.
+func keyStats(ctx context.Context, tx store.Tx, namespace string) (pawl.KeyStats, error) {
+	var s pawl.KeyStats
+	_, err := store.Row(ctx, tx, []any{&s.Pending, &s.Completed, &s.Failed, &s.Hits, &s.Misses, &s.Replays}, statsSQL["key stats"], namespace)
+	return s, err
+}

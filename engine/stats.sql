@@ -37,3 +37,9 @@ LIMIT $2
 SELECT k.worker_id, k.name, k.version, k.types, k.started_at, k.last_seen_at,
   (SELECT COUNT(*) FROM pawl.leases l WHERE l.namespace = k.namespace AND l.worker = @worker(k.worker_id))
 FROM pawl.workers k
+
+-- name: key stats
+SELECT COALESCE(SUM(CASE WHEN status = 'pending' THEN 1 ELSE 0 END), 0), COALESCE(SUM(CASE WHEN status = 'completed' THEN 1 ELSE 0 END), 0),
+  COALESCE(SUM(CASE WHEN status = 'failed' THEN 1 ELSE 0 END), 0), COALESCE(SUM(hits), 0), COALESCE(SUM(misses), 0), COALESCE(SUM(replays), 0)
+FROM pawl.idempotency_keys
+WHERE namespace = $1 AND code IS NULL

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -13,7 +14,7 @@ func (e *Engine) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]paw
 	if err := e.acts(ctx, "step"); err != nil {
 		return nil, err
 	}
-	return each(ctx, "step", calls, func(ctx context.Context, c *pawl.StepCall) (pawl.CheckpointRef, error) {
+	return kernel.Each(ctx, "step", calls, func(ctx context.Context, c *pawl.StepCall) (pawl.CheckpointRef, error) {
 		if err := checkStep(c); err != nil {
 			return pawl.CheckpointRef{}, err
 		}

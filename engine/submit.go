@@ -9,6 +9,7 @@ import (
 	"errors"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/internal/asked"
@@ -80,7 +81,7 @@ func (e *Engine) SubmitParts(ctx context.Context, calls []pawl.PartCall) ([]pawl
 	if err := e.acts(ctx, "submit_parts"); err != nil {
 		return nil, err
 	}
-	return eachIn(ctx, &answers{op: "part", unbounded: true}, calls, e.putPart)
+	return kernel.EachIn(ctx, &kernel.Answers{Op: "part", Unbounded: true}, calls, e.putPart)
 }
 
 func (e *Engine) putPart(ctx context.Context, c *pawl.PartCall) (pawl.ItemPart, error) {
@@ -130,7 +131,7 @@ func (e *Engine) partOf(ctx context.Context, c *pawl.PartCall, r *tasktypes.Rule
 		MaxParts: r.MaxParts(),
 	}
 	if key := e.key(); key != "" {
-		p.KeyHash = store.Text(keyHash(key))
+		p.KeyHash = store.Text(rules.KeyHash(key))
 	}
 	return p
 }

@@ -54,7 +54,7 @@ func inputHash(t *pawl.NewTask) (string, error) {
 		return t.InputHash, nil
 	}
 	if t.Dedupe.All {
-		return contentHash(t)
+		return rules.ContentHash(t)
 	}
 	var f rules.Fields
 	values := map[string]json.RawMessage{}

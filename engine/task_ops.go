@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/internal/idform"
@@ -52,7 +53,7 @@ func (e *Engine) changeTasks(ctx context.Context, verb string, calls []pawl.Task
 			}
 		}
 	}
-	out, err := eachIn(ctx, e.answers(verb), calls, func(ctx context.Context, c *pawl.TaskCall) (pawl.Task, error) {
+	out, err := kernel.EachIn(ctx, e.answers(verb), calls, func(ctx context.Context, c *pawl.TaskCall) (pawl.Task, error) {
 		if err := ahead(ctx, c); err != nil {
 			return pawl.Task{}, err
 		}
@@ -64,7 +65,7 @@ func (e *Engine) changeTasks(ctx context.Context, verb string, calls []pawl.Task
 
 // cancelAllAhead calls ahead for the calls of a batch whose answers have room.
 func (e *Engine) cancelAllAhead(ctx context.Context, calls []pawl.TaskCall, ahead func(context.Context, *pawl.TaskCall) error) error {
-	_, err := eachIn(ctx, e.answers("cancel"), calls, func(ctx context.Context, c *pawl.TaskCall) (t pawl.Task, err error) {
+	_, err := kernel.EachIn(ctx, e.answers("cancel"), calls, func(ctx context.Context, c *pawl.TaskCall) (t pawl.Task, err error) {
 		if err = ahead(ctx, c); err == nil && len(calls) > 1 {
 			t, err = e.GetTask(ctx, c.TaskID)
 		}

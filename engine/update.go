@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/engine/internal/tasktypes"
@@ -15,7 +16,7 @@ import (
 // UpdateTasks changes tasks; see pawl.TaskMaker.
 func (e *Engine) UpdateTasks(ctx context.Context, calls []pawl.TaskUpdate) ([]pawl.Result[pawl.Task], error) {
 	calls = idform.Calls(calls)
-	return eachIn(ctx, e.answers("update"), calls, e.updateTask)
+	return kernel.EachIn(ctx, e.answers("update"), calls, e.updateTask)
 }
 
 // errOvertaken says that the task was changed while its items were being moved.

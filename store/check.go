@@ -101,7 +101,6 @@ var Rules = []Rule{
 		"insert the row of child_links, with the depth of the parent's own row + 1, and the row of parents if there is none"},
 	{"waits for children", "a wait counts the children that have ended", "set child_waits.total, ended and failed to what was counted"},
 	{"input hash", "only tasks that are neither cancelled nor rejected nor dead-lettered hold an input hash", "set tasks.dedupes to 0"},
-	{"keys", "a pending key has a holder and an end of its lease, any other key the time of its answer", "delete the key"},
 	{"totals", "the totals say how many items are in each state, and how many events there are",
 		"remove the member counting from the detail of the row feed in relay_cursors: the events are counted again"},
 	{RuleArchive, "every archive of a task that is not there can be read, and its events are those that were logged",

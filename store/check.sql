@@ -498,11 +498,6 @@ JOIN pawl.task_rows r ON r.id = t.id
 WHERE t.dedupes = 1 AND (t.input_hash IS NULL OR r.state IS NULL OR r.state IN @tasks(freed))
   AND NOT EXISTS (SELECT 1 FROM pawl.task_counters k WHERE k.task_id = t.id AND k.state = 'dead_lettered' AND k.todo = 1)
 
--- name: keys
-SELECT k.scope || ' ' || k.key_hash, k.task_id, 'status ' || k.status
-FROM pawl.idempotency_keys k
-WHERE k.status = 'pending' AND (k.token IS NULL OR k.locked_until IS NULL) OR k.status <> 'pending' AND k.completed_at IS NULL
-
 -- name: totals
 SELECT e.namespace, 'events', COUNT(*)
 FROM pawl.task_events e

@@ -37,15 +37,25 @@ func (p Sweeping) In(ctx context.Context, fn func(ctx context.Context, tx Tx, no
 	})
 }
 
+// Repeat repeats a part of a step until it deals with fewer rows than the limit, and returns with how many it has dealt.
+func (p Sweeping) Repeat(ctx context.Context,
+	do func(ctx context.Context, tx Tx, now int64, limit int) (int64, error)) (all int64, err error) {
+	for n := int64(p.Limit); err == nil && n >= int64(p.Limit); {
+		err = p.In(ctx, func(ctx context.Context, tx Tx, now int64) (err error) {
+			n, err = do(ctx, tx, now, p.Limit)
+			return err
+		})
+		if err == nil {
+			all += n
+		}
+	}
+	return all, err
+}
+
 // Repeat returns the Run of a step that is repeated until it deals with fewer rows than the limit.
 func Repeat(do func(ctx context.Context, tx Tx, now int64, limit int) (int64, error)) func(context.Context, Sweeping) error {
-	return func(ctx context.Context, p Sweeping) (err error) {
-		for n := int64(p.Limit); err == nil && n >= int64(p.Limit); {
-			err = p.In(ctx, func(ctx context.Context, tx Tx, now int64) (err error) {
-				n, err = do(ctx, tx, now, p.Limit)
-				return err
-			})
-		}
+	return func(ctx context.Context, p Sweeping) error {
+		_, err := p.Repeat(ctx, do)
 		return err
 	}
 }

@@ -21,6 +21,20 @@ func TaskExists(ctx context.Context, tx Tx, namespace, id string) error {
 	return err
 }
 
+// Known refuses ids of tasks and items that the namespace does not have.
+func Known(ctx context.Context, tx Tx, ns, taskID, itemID string) error {
+	if taskID != "" {
+		if err := TaskExists(ctx, tx, ns, taskID); err != nil {
+			return err
+		}
+	}
+	if itemID != "" {
+		_, err := GetItem(ctx, tx, ns, itemID, 0)
+		return err
+	}
+	return nil
+}
+
 // TaskState returns the state of a task as it is shown.
 func TaskState(ctx context.Context, tx Tx, namespace, id string) (string, error) {
 	var s string

@@ -12,23 +12,12 @@ import (
 
 var uniqueSQL = Texts(sqlFiles, "unique.sql")
 
-// UniqueKey is a key that one task of a type holds.
-type UniqueKey struct{ Namespace, Type, Key string }
-
-// Holding is a key with the task that holds it. Until is the end of its window, or of a
-// debounced task the latest run_at, in microseconds.
-type Holding struct {
-	UniqueKey
-	TaskID string
-	Until  int64
-}
-
-// LockSolo locks a task like LockTaskRow and reports whether it is there and has one item
-// only, with which it was created.
-func LockSolo(ctx context.Context, tx Tx, namespace, taskID string) (solo, found bool, err error) {
+// LockSolo locks a task like LockTaskRow and reports whether it has one item only, with which it was
+// created. One that is not there has none.
+func LockSolo(ctx context.Context, tx Tx, namespace, taskID string) (solo bool, err error) {
 	var n int
-	found, err = Row(ctx, tx, []any{&n}, moveSQL["lock task"], TaskID(taskID), namespace)
-	return n == 1, found, err
+	_, err = Row(ctx, tx, []any{&n}, moveSQL["lock task"], TaskID(taskID), namespace)
+	return n == 1, err
 }
 
 // Rewriting is a change of the payload, and perhaps of the time, of a task of one item that no
@@ -36,10 +25,31 @@ func LockSolo(ctx context.Context, tx Tx, namespace, taskID string) (solo, found
 type Rewriting struct {
 	Before pawl.Task // locked by LockSolo
 	Input  string
-	RunAt  *int64 // nil = as before
-	Row    StateRow
+	RunAt  *int64   // nil = as before
+	Row    StateRow // of the item: set by Take
 	Actor  Actor
 }
+
+// Take removes the row of the item, if no worker has claimed it yet and its state is one of some, and reports whether it
+// did. Rewrite or PutBack puts it back. The row is removed and inserted, not updated: a claim that began before reads the
+// older payload, and must not find the item.
+func (r *Rewriting) Take(ctx context.Context, tx Tx, states ...string) (bool, error) {
+	ids, err := ItemIDs(ctx, tx, uniqueSQL["only item of task"], TaskID(r.Before.ID))
+	if err != nil || len(ids) == 0 {
+		return false, err
+	}
+	held, err := Take(ctx, tx, ids, states)
+	if err != nil || len(held) == 0 {
+		return false, err
+	}
+	if r.Row = held[0]; r.Row.Attempt > 0 {
+		return false, r.PutBack(ctx, tx)
+	}
+	return true, nil
+}
+
+// PutBack puts the row of the item back.
+func (r *Rewriting) PutBack(ctx context.Context, tx Tx) error { return Put(ctx, tx, []StateRow{r.Row}) }
 
 // Rewrite writes the payload and the time of a task, its next version and the event, and puts
 // its item back.
@@ -59,7 +69,7 @@ func (r *Rewriting) Rewrite(ctx context.Context, tx Tx, now int64) error {
 		}
 		changes["run_at"], r.Row.RunAt = c, r.RunAt
 	}
-	if err := Put(ctx, tx, []StateRow{r.Row}); err != nil || len(changes) == 0 {
+	if err := r.PutBack(ctx, tx); err != nil || len(changes) == 0 {
 		return err
 	}
 	id := TaskID(r.Before.ID)

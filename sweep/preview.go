@@ -60,16 +60,7 @@ func (s *Sweeper) Preview(ctx context.Context) (pawl.Prunable, error) {
 		TaskIDs: append([]string{}, ids[:min(len(ids), pawl.MaxPage)]...),
 		More:    p.preview.full(),
 	}
-	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		now, err := tx.Now(ctx)
-		if err != nil {
-			return err
-		}
-		old := int64(0) // no age: keys are kept
-		if p.Options.RetainKeys > 0 {
-			old = ago(now, p.Options.RetainKeys)
-		}
-		out.Keys, err = countOldKeys(ctx, tx, now, old)
+	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		for _, step := range p.Steps {
 			if err == nil && step.Preview != nil {
 				err = step.Preview(ctx, tx, &p.Options, &out)

@@ -26,5 +26,4 @@ var (
 	tombstoneSQL  = store.Texts(sqlFiles, "tombstone.sql")
 	typeSQL       = store.Texts(sqlFiles, "type.sql")
 	unfinishedSQL = store.Texts(sqlFiles, "unfinished.sql")
-	uniqueSQL     = store.Texts(sqlFiles, "unique.sql")
 )

@@ -65,14 +65,13 @@ type Sweeper struct {
 	types          store.RegistryStamp // the version of the types that kept was read from
 	kept           map[store.TypeVersion]pawl.Retention
 	checkpointScan checkpointScan
-	blobsAt        int64           // when all blobs were looked at last, by the database's clock
-	leftoversAt    time.Time       // when files of killed processes were looked for last
-	recounted      string          // the last waiting item whose counters were compared
-	resettled      bool            // there are no more tasks for resettle
-	feedSeen       int64           // the last page of the feed that was checked
-	uniquesSeen    store.UniqueKey // the last unique key that was looked at
-	gatesSeen      int64           // the last key of a queue with limits that was looked at
-	deleted        tombstoned      // up to here no deletion was interrupted
+	blobsAt        int64      // when all blobs were looked at last, by the database's clock
+	leftoversAt    time.Time  // when files of killed processes were looked for last
+	recounted      string     // the last waiting item whose counters were compared
+	resettled      bool       // there are no more tasks for resettle
+	feedSeen       int64      // the last page of the feed that was checked
+	gatesSeen      int64      // the last key of a queue with limits that was looked at
+	deleted        tombstoned // up to here no deletion was interrupted
 	unsaved        unsaved
 	settingsMu     sync.Mutex // held by Store
 	settingsStored bool
@@ -145,11 +144,11 @@ var (
 		(*pass).messages,
 	}
 	slow = []step{
-		(*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).deletions, (*pass).keys, (*pass).copies,
+		(*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).deletions, (*pass).copies,
 		(*pass).further, (*pass).effectKeys,
 		(*pass).checkpoints, (*pass).ownMessages, (*pass).chunks, (*pass).workers,
 		(*pass).foldStats, (*pass).retain, (*pass).blobs,
-		(*pass).tombstones, (*pass).feed, (*pass).uniques, (*pass).counters, (*pass).failures, (*pass).space,
+		(*pass).tombstones, (*pass).feed, (*pass).counters, (*pass).failures, (*pass).space,
 		(*pass).gates, (*pass).hints, (*pass).leftovers,
 	}
 )

@@ -1,8 +1,3 @@
--- name: count old keys
-SELECT COUNT(*)
-FROM pawl.idempotency_keys
-WHERE expires_at <= $1 OR (expires_at IS NULL AND completed_at <= $2)
-
 -- name: counters over
 SELECT task_id, checkpoints
 FROM pawl.task_counters
@@ -121,26 +116,6 @@ ORDER BY e.id
 -- name: record sweep
 INSERT INTO pawl.sweeps (server, expired_found, recovered, failed, checkpoints_created, errors, scan_duration_ms, detail, started_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-
--- name: remove expired keys
-DELETE FROM pawl.idempotency_keys
-WHERE (namespace, scope, key_hash) IN (
-  SELECT namespace, scope, key_hash
-  FROM pawl.idempotency_keys
-  WHERE expires_at <= $1
-  ORDER BY expires_at
-  LIMIT $2
-  @skip)
-
--- name: remove old keys
-DELETE FROM pawl.idempotency_keys
-WHERE (namespace, scope, key_hash) IN (
-  SELECT namespace, scope, key_hash
-  FROM pawl.idempotency_keys
-  WHERE expires_at IS NULL AND completed_at <= $1
-  ORDER BY completed_at
-  LIMIT $2
-  @skip)
 
 -- name: take old sweeps
 DELETE FROM pawl.sweeps

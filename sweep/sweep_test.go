@@ -2,7 +2,6 @@ package sweep_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 	"testing"
@@ -164,36 +163,6 @@ func TestStaleIsWhatNothingIsExpectedOf(t *testing.T) {
 		h.same(h.pass().Stale, 2, "stale when nobody comes for them")
 		h.same(len(stale()), 3, "each once")
 		h.same([]pawl.TaskState{h.state(asleep.ID), h.state(held.ID)}, []pawl.TaskState{pawl.TaskQueued, pawl.TaskQueued}, "states")
-	})
-}
-
-func TestKeysGoWhenTheirTimeIsUp(t *testing.T) {
-	each(t, func(h *fixture) {
-		begin := func(key string, ttl int64, end bool) {
-			got, err := h.Service.BeginKeys(h.Context(), []pawl.KeyBegin{{Scope: "s", Key: key, RequestHash: "h", TTLSeconds: ttl}})
-			h.OK(err)
-			h.OK(got[0].Err)
-			if end {
-				_, err = h.Service.CompleteKeys(h.Context(), []pawl.KeyDone{{Scope: "s", Key: key, Token: got[0].Value.Token,
-					Response: json.RawMessage(`1`)}})
-				h.OK(err)
-			}
-		}
-		begin("day", 0, true)
-		begin("month", 30*86400, true)
-		begin("for ever", -1, true)
-		begin("for ever, pending", -1, false)
-		h.Advance(day - time.Second)
-		h.same(h.pass().KeysPruned, 0, "before the day is over")
-		h.Advance(time.Second)
-		h.same(h.pass().KeysPruned, 1, "after a day")
-		h.Advance(6*day - time.Second)
-		h.same(h.pass().KeysPruned, 0, "before the week is over")
-		h.Advance(time.Second)
-		h.same(h.pass().KeysPruned, 1, "after a week")
-		h.Advance(60 * day)
-		h.same(h.pass().KeysPruned, 1, "after two months")
-		h.same(h.count("SELECT COUNT(*) FROM pawl.idempotency_keys"), 1, "left: nobody answered for it")
 	})
 }
 

@@ -17,8 +17,8 @@ var raced = []struct {
 }{
 	// Most goroutines are the same on each database, and with an engine and with a client. What differs on PostgreSQL is how
 	// processes hear of each other, and connections.
-	{packages: []string{"./engine/internal/budgets", "./engine/internal/bulk", "./engine/internal/commit", "./engine/internal/queue",
-		"./engine/internal/relays", "./engine/internal/schedules", "./engine/internal/signals",
+	{packages: []string{"./engine/internal/budgets", "./engine/internal/bulk", "./engine/internal/commit", "./engine/internal/keys",
+		"./engine/internal/queue", "./engine/internal/relays", "./engine/internal/schedules", "./engine/internal/signals",
 		"./engine/internal/stream", "./engine/internal/tasktypes", "./internal/watch", "./feed", "./relay", "./worker"},
 		skip: "./^(postgres|client_sqlite)$"},
 	{packages: []string{"./engine", "./engine/internal/logs", "./server", "./store/postgres", "./store/sqlite"}, onBoth: []string{
@@ -39,8 +39,7 @@ var raced = []struct {
 		"TestWorkWithoutAWordIsFoundByAllWhoWait", "TestAWaitingClaimOutlivesItsConnection", "TestCommittedWakesClaims",
 		"TestRevokingRaces",
 		// What an engine keeps in memory, and its goroutines.
-		"TestServersMeetNewNamesAtOnce", "TestServersCreateAQueueAtOnce",
-		"TestTheKeyOfALongCallIsRenewed", "TestManyWriteOneLog",
+		"TestServersMeetNewNamesAtOnce", "TestServersCreateAQueueAtOnce", "TestManyWriteOneLog",
 		// Connections to PostgreSQL.
 		"TestContexts", "TestDeadlockRunsAgain", "TestManyMigrateAtOnce", "TestCrossedBatches", "TestLastTwoAtOnce",
 		"TestSlotsAreGrantedInOrder", "TestFenceIsReadAfterTheWait", "TestAPoolerOfTransactionsIsFound", "TestAPoolerIsRecognisedLater",

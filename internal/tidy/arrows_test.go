@@ -49,6 +49,7 @@ var arrows = map[string][]string{
 		"engine/internal/effects",
 		"engine/internal/identity",
 		"engine/internal/kernel",
+		"engine/internal/keys",
 		"engine/internal/logs",
 		"engine/internal/queue",
 		"engine/internal/relays",
@@ -58,6 +59,7 @@ var arrows = map[string][]string{
 		"engine/internal/stream",
 		"engine/internal/tasktypes",
 		"engine/internal/taskwait",
+		"engine/internal/unique",
 		"internal/asked",
 		"internal/idform",
 		"internal/jsonscan",
@@ -197,6 +199,7 @@ var arrows = map[string][]string{
 	"engine/internal/blobs":   {"", "store", "store/objects", "engine/internal/kernel", "engine/internal/rules"},
 	"engine/internal/budgets": {"", "store", "engine/internal/kernel", "engine/internal/rules", "internal/idform"},
 	"engine/internal/bulk":    {"", "store", "engine/internal/kernel", "engine/internal/rules", "internal/idform"},
+	"engine/internal/keys":    {"", "store", "engine/internal/kernel", "engine/internal/rules", "internal/idform"},
 	"engine/internal/logs":    {"", "store", "translog", "engine/internal/kernel", "engine/internal/rules", "internal/idform"},
 	"engine/internal/relays":  {"", "store", "engine/internal/kernel", "engine/internal/rules"},
 	"engine/internal/signals": {"", "store", "engine/internal/kernel", "engine/internal/rules"},
@@ -204,7 +207,8 @@ var arrows = map[string][]string{
 		"internal/shellwords"},
 	"engine/internal/tasktypes": {"", "schema", "store", "engine/internal/kernel", "engine/internal/rules", "internal/jsonscan",
 		"internal/nearest", "internal/shellwords"},
-	ticks: {""},
+	"engine/internal/unique": {"", "store", "engine/internal/kernel", "engine/internal/rules"},
+	ticks:                    {""},
 }
 
 const ticks = "engine/internal/schedules/ticks"
@@ -253,8 +257,9 @@ func TestArrowsPointDown(t *testing.T) {
 
 // rooms are the features of the engine that have a package of their own.
 var rooms = []string{
-	"engine/internal/apikeys", "engine/internal/blobs", "engine/internal/budgets", "engine/internal/bulk", "engine/internal/logs",
-	"engine/internal/relays", "engine/internal/schedules", "engine/internal/signals", "engine/internal/tasktypes",
+	"engine/internal/apikeys", "engine/internal/blobs", "engine/internal/budgets", "engine/internal/bulk", "engine/internal/keys",
+	"engine/internal/logs", "engine/internal/relays", "engine/internal/schedules", "engine/internal/signals", "engine/internal/tasktypes",
+	"engine/internal/unique",
 }
 
 // A room meets others by the kernel alone: neither it nor a package below it may import the engine or another room.

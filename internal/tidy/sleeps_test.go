@@ -37,7 +37,7 @@ var sleeps = map[string]struct {
 	"engine/conns_two_test.go":                  {1, "limits are known for half a second"},
 	"engine/crash_unix_test.go":                 {1, expires},
 	"engine/delete_refused_test.go":             {1, nothing},
-	"engine/idempotent_test.go":                 {1, asks},
+	"engine/internal/keys/calls_test.go":        {1, asks},
 	"engine/idempotent_unix_test.go":            {1, asks},
 	"engine/input_test.go":                      {1, chance},
 	"engine/internal/logs/tombstone_test.go":    {1, chance},

@@ -33,6 +33,11 @@ type Core struct {
 	Work func(k *Kernel, of Origin) Tasks
 	// Named returns types of a namespace that programs have named, a given one first: tasks had them, or workers take them.
 	Named func(ctx context.Context, tx store.Tx, namespace, first string) ([]string, error)
+	// Verbs returns all verbs over a Kernel.
+	Verbs func(k *Kernel) pawl.Service
+	// Wait calls try until it is done, again when there may be work in a namespace, for at most a time. Calls with an equal
+	// key wait for the same.
+	Wait func(ctx context.Context, namespace, key string, wait time.Duration, try func(woken <-chan struct{}) (done bool, err error)) error
 	// Refer keeps the uploaded blobs that a text refers to which belongs to no task. The text is stored by w.
 	Refer func(ctx context.Context, w *Write, op, text string) error
 	// Blobs are the uploaded blobs of all namespaces.
@@ -104,6 +109,12 @@ func (k *Kernel) Acts(ctx context.Context, op string) error { return k.Guard.Act
 func OffForGood(op, what string) error {
 	return &pawl.Error{Code: pawl.CodeConflict, Op: op, Allowed: []string{},
 		Message: "this database is a copy for tests (`pawl adopt --as-copy`): its " + what + " are off for good"}
+}
+
+// Transient reports whether another try may succeed: on another connection, or after a
+// lock is free.
+func Transient(err error) bool {
+	return errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrLocked)
 }
 
 // LogError logs that something which is repeated has failed, unless ctx has ended or nothing acts here.

@@ -2,6 +2,8 @@ package rules
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -241,6 +243,12 @@ func (f *Fields) Rules(at string, rules []pawl.PruneRule, least int) {
 		f.Name(fmt.Sprintf("%s/%d/prefix", at, i), r.Prefix)
 		f.Number(fmt.Sprintf("%s/%d/keep", at, i), r.Keep, 0, pawl.MaxKeptCheckpoints)
 	}
+}
+
+// KeyHash returns what is stored of an idempotency key. The key itself may hold a secret or be long.
+func KeyHash(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
 }
 
 // KeyName checks the name of an idempotency key.

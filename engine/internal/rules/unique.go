@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"encoding/json"
 	"strconv"
 
 	"github.com/pawl-work/pawl"
@@ -62,4 +63,21 @@ func (f *Fields) Debounce(t *pawl.NewTask) {
 			break
 		}
 	}
+}
+
+// ContentHash returns the hash of a task's payload and items.
+func ContentHash(t *pawl.NewTask) (string, error) {
+	return pawl.HashOf(struct {
+		Payload json.RawMessage `json:"payload"`
+		Items   []pawl.NewItem  `json:"items"`
+	}{json.RawMessage(OrNull(t.Payload)), t.Items})
+}
+
+// RemovedByRetention is the state of a task in the refusal of KeyTaken.
+const RemovedByRetention = "removed by retention"
+
+// KeyTaken is the refusal of a task whose key another task has.
+func KeyTaken(older pawl.Task) error {
+	return &pawl.Error{Code: pawl.CodeConflict, Op: "create", TaskID: older.ID,
+		Message: "the task " + older.ID + " has the same key, and is " + string(older.State)}
 }

@@ -1,4 +1,4 @@
-package engine
+package keys
 
 import (
 	"cmp"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
-	"github.com/pawl-work/pawl/engine/internal/queue"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -32,10 +32,10 @@ import (
 //
 // A key that was used for another request is ErrKeyReused. A key that is in flight, in
 // this process or another, is ErrKeyInFlight.
-func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin,
+func (ks *Keys) Idempotent(ctx context.Context, k pawl.KeyBegin,
 	run func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error) {
 	k = idform.Call(k)
-	ns, leave, err := e.enterKey(ctx, &k)
+	ns, leave, err := ks.enter(ctx, &k)
 	if err != nil {
 		return answer, false, err
 	}
@@ -45,10 +45,10 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin,
 	var lost bool          // the last try lost its connection; the database may hold its key a moment longer
 	try := func(woken <-chan struct{}) (bool, error) {
 		var refused error
-		var row keyRow
-		s, err = e.k.Together(ctx, func(ctx context.Context, in *kernel.Kernel) (err error) {
+		var row stored
+		s, err = ks.k.Together(ctx, func(ctx context.Context, in *kernel.Kernel) (err error) {
 			var begun pawl.KeyBegun
-			begun, row, refused, err = e.over(in).beginKey(ctx, in.Scope.Tx, ns, &k, new(int))
+			begun, row, refused, err = ks.begin(ctx, in.Scope.Tx, ns, &k, new(int))
 			if replayed = err == nil && refused == nil && !begun.Run; replayed {
 				answer = answerOf(row)
 			}
@@ -57,9 +57,9 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin,
 			}
 			return err
 		}, func(ctx context.Context, in *kernel.Kernel) error {
-			e, s := e.over(in), in.Scope
-			s.Key, s.Single, s.Waited, s.Free = k.Key, false, woken != nil, e.freeKey(ns, &k)
-			made, err := run(ctx, e)
+			s := in.Scope
+			s.Key, s.Single, s.Waited, s.Free = k.Key, false, woken != nil, free(ns, &k)
+			made, err := run(ctx, in.Verbs(in))
 			if gone := s.Begin(ctx); gone != nil { // checks the key, whatever the outcome of the call
 				return gone
 			}
@@ -73,56 +73,53 @@ func (e *Engine) Idempotent(ctx context.Context, k pawl.KeyBegin,
 				return err
 			}
 			answer = *made
-			return e.keepAnswer(ctx, s.Tx, ns, row, answer)
+			return ks.keepAnswer(ctx, s.Tx, ns, row, answer)
 		})
 		err = cmp.Or(err, refused)
 		wait = max(wait, s.Wait)
-		if lost = wait > 0 && (transient(err) || lost && errors.Is(err, pawl.ErrKeyInFlight)); lost {
-			_ = e.k.Finish(ctx, s, err) // reports the items that the lost try claimed as free
+		if lost = wait > 0 && (kernel.Transient(err) || lost && errors.Is(err, pawl.ErrKeyInFlight)); lost {
+			_ = ks.k.Finish(ctx, s, err) // reports the items that the lost try claimed as free
 		}
 		return !lost && !errors.Is(err, kernel.ErrNothing), err
 	}
 	done, err := try(nil)
 	if !done && wait > 0 {
-		err = e.queues.Wait(ctx, ns, strings.Join([]string{ns, k.Scope, k.Key}, "\x00"), wait, queue.WhenWoken(try))
+		err = ks.k.Wait(ctx, ns, strings.Join([]string{ns, k.Scope, k.Key}, "\x00"), wait, try)
 	}
 	nothing := errors.Is(err, kernel.ErrNothing)
-	if err = e.k.Finish(ctx, s, err); err != nil || nothing {
-		return pawl.Answer{}, false, cmp.Or(e.k.WriteRefusalsAgain(ctx, s), err)
+	if err = ks.k.Finish(ctx, s, err); err != nil || nothing {
+		return pawl.Answer{}, false, cmp.Or(ks.k.WriteRefusalsAgain(ctx, s), err)
 	}
 	return answer, replayed, nil
 }
 
-// freeKey returns a function that reports whether a call may begin its key.
-func (e *Engine) freeKey(ns string, k *pawl.KeyBegin) func(context.Context, store.Tx) (bool, error) {
-	return func(ctx context.Context, tx store.Tx) (bool, error) { return e.keyIsFree(ctx, tx, ns, k) }
-}
-
-// keyIsFree reports whether a call may begin its key. It does not lock the key.
-func (e *Engine) keyIsFree(ctx context.Context, tx store.Tx, ns string, k *pawl.KeyBegin) (bool, error) {
-	if err := known(ctx, tx, ns, k.TaskID, k.ItemID); err != nil {
-		return false, err
-	}
-	now, err := tx.Now(ctx)
-	if err != nil {
-		return false, err
-	}
-	old, found, err := readKey(ctx, tx, ns, k.Scope, keyHash(k.Key), false)
-	free := !found || old.Code == nil || old.Expires != 0 && old.Expires <= now ||
-		(old.RequestHash == "" || old.RequestHash == k.RequestHash) && old.Status != pawl.KeyCompleted &&
-			!(old.Status == pawl.KeyPending && old.Locked > now)
-	return free, err
-}
-
-// Answered reports whether the answer to a call with a key is stored. It does not begin the key: a call
-// that is in flight has no answer yet.
-func (e *Engine) Answered(ctx context.Context, k pawl.KeyName) (bool, error) {
-	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (bool, error) {
+// free returns a function that reports whether a call may begin its key. It does not lock the key.
+func free(ns string, k *pawl.KeyBegin) func(context.Context, store.Tx) (bool, error) {
+	return func(ctx context.Context, tx store.Tx) (bool, error) {
+		if err := store.Known(ctx, tx, ns, k.TaskID, k.ItemID); err != nil {
+			return false, err
+		}
 		now, err := tx.Now(ctx)
 		if err != nil {
 			return false, err
 		}
-		row, found, err := readKey(ctx, tx, ns, k.Scope, keyHash(k.Key), false)
+		old, found, err := read(ctx, tx, ns, k.Scope, rules.KeyHash(k.Key), false)
+		free := !found || old.Code == nil || old.Expires != 0 && old.Expires <= now ||
+			(old.RequestHash == "" || old.RequestHash == k.RequestHash) && old.Status != pawl.KeyCompleted &&
+				!(old.Status == pawl.KeyPending && old.Locked > now)
+		return free, err
+	}
+}
+
+// Answered reports whether the answer to a call with a key is stored. It does not begin the key: a call
+// that is in flight has no answer yet.
+func (ks *Keys) Answered(ctx context.Context, k pawl.KeyName) (bool, error) {
+	return kernel.Read(ctx, ks.k, func(ctx context.Context, tx store.Tx, ns string) (bool, error) {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return false, err
+		}
+		row, found, err := read(ctx, tx, ns, k.Scope, rules.KeyHash(k.Key), false)
 		return found && row.Code != nil && row.Status == pawl.KeyCompleted && (row.Expires == 0 || row.Expires > now), err
 	})
 }
@@ -132,19 +129,19 @@ func (e *Engine) Answered(ctx context.Context, k pawl.KeyName) (bool, error) {
 // renewed, and the answer is stored again if that fails. If the process dies, or cannot
 // reach the database for 60 s, the key stays in flight until its lease ends. The next
 // call with the key then runs again.
-func (e *Engine) IdempotentSteps(ctx context.Context, k pawl.KeyBegin,
+func (ks *Keys) IdempotentSteps(ctx context.Context, k pawl.KeyBegin,
 	run func(ctx context.Context, svc pawl.Service) (*pawl.Answer, error)) (answer pawl.Answer, replayed bool, err error) {
 	k = idform.Call(k)
-	ns, leave, err := e.enterKey(ctx, &k)
+	ns, leave, err := ks.enter(ctx, &k)
 	if err != nil {
 		return answer, false, err
 	}
 	defer leave()
 	var begun pawl.KeyBegun
-	var row keyRow
+	var row stored
 	var refused error
-	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		begun, row, refused, err = e.beginKey(ctx, tx, ns, &k, new(int))
+	err = ks.k.DB.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		begun, row, refused, err = ks.begin(ctx, tx, ns, &k, new(int))
 		return err
 	})
 	switch {
@@ -155,68 +152,70 @@ func (e *Engine) IdempotentSteps(ctx context.Context, k pawl.KeyBegin,
 	case !begun.Run:
 		return answerOf(row), true, nil
 	}
-	held, hold := pawl.KeepKey(ctx, callKeys{e}, k.Scope, k.Key, begun)
+	held, hold := pawl.KeepKey(ctx, callKeys{ks}, k.Scope, k.Key, begun)
 	defer hold.Stop()
-	made, err := run(held, e)
+	made, err := run(held, ks.k.Verbs(ks.k))
 	if err != nil || made == nil {
 		hold.Stop()
 		ctx = context.WithoutCancel(ctx)
-		dropped := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-			return dropKey(ctx, tx, ns, row.Scope, row.Hash, row.Token)
+		dropped := ks.k.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+			_, err := change(ctx, tx, "drop", ns, row.Scope, row.Hash, row.Token)
+			return err
 		})
 		if dropped != nil {
-			e.logError(ctx, "an idempotency key could not be released; its lease will expire", dropped)
+			ks.k.LogError(ctx, "an idempotency key could not be released; its lease will expire", dropped)
 		}
 		return answer, false, err
 	}
 	return *made, false, hold.Settle(ctx, func(ctx context.Context) error {
-		return e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-			return e.keepAnswer(ctx, tx, ns, row, *made)
+		return ks.k.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+			return ks.keepAnswer(ctx, tx, ns, row, *made)
 		})
 	})
 }
 
-// enterKey checks a call's key and marks it as in flight in this process, until leave is
+// enter checks a call's key and marks it as in flight in this process, until leave is
 // called.
-func (e *Engine) enterKey(ctx context.Context, k *pawl.KeyBegin) (ns string, leave func(), err error) {
+func (ks *Keys) enter(ctx context.Context, k *pawl.KeyBegin) (ns string, leave func(), err error) {
 	ns = pawl.CallerOf(ctx).Namespace
-	if err := checkKeyBegin(k); err != nil {
+	if err := checkBegin(k); err != nil {
 		return ns, nil, err
 	}
-	if err := e.notInTx("answer"); err != nil {
+	if err := ks.k.NotInTx("answer"); err != nil {
 		return ns, nil, err
 	}
 	name := [3]string{ns, k.Scope, k.Key}
-	if _, held := e.answering.LoadOrStore(name, true); held {
+	if _, held := ks.answering.LoadOrStore(name, true); held {
 		return ns, nil, inFlight(time.Second)
 	}
-	return ns, func() { e.answering.Delete(name) }, nil
+	return ns, func() { ks.answering.Delete(name) }, nil
 }
 
 func inFlight(after time.Duration) error {
 	return &pawl.Error{Code: pawl.CodeKeyInFlight, Op: "begin", RetryAfter: after}
 }
 
-func (e *Engine) keepAnswer(ctx context.Context, tx store.Tx, ns string, row keyRow, a pawl.Answer) error {
+func (ks *Keys) keepAnswer(ctx context.Context, tx store.Tx, ns string, row stored, a pawl.Answer) error {
 	now, err := tx.Now(ctx)
 	if err != nil {
 		return err
 	}
-	if err := e.k.Blobs.Use(ctx, tx, now, "answer", blobsIn(a.Body)); err != nil && pawl.CodeOf(err) != pawl.CodeInvalid {
-		return err // the answer is kept, whatever it refers to
+	if err := ks.refer(ctx, tx, "answer", string(a.Body)); err != nil {
+		return err
 	}
-	kept, err := settleAnswer(ctx, tx, ns, row.Scope, row.Hash, row.Token, a, now)
+	kept, err := change(ctx, tx, "answer", ns, row.Scope, row.Hash, row.Token, string(a.Body), a.Code, store.Text(a.Type),
+		store.Text(a.Location), now)
 	if err != nil || kept {
 		return err
 	}
-	is, found, err := readKey(ctx, tx, ns, row.Scope, row.Hash, false)
+	is, found, err := read(ctx, tx, ns, row.Scope, row.Hash, false)
 	if err == nil && !(found && is.Token == row.Token && is.Status == pawl.KeyCompleted) { // not stored by an earlier try
 		err = inFlight(time.Second) // its lease ran out and another call has taken the key over
 	}
 	return err
 }
 
-func answerOf(row keyRow) pawl.Answer {
+func answerOf(row stored) pawl.Answer {
 	a := pawl.Answer{Type: row.Type, Location: row.Location}
 	if row.Code != nil {
 		a.Code = *row.Code

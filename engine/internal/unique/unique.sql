@@ -1,3 +1,24 @@
+-- name: take key
+INSERT INTO pawl.uniques (namespace, type, key, task_id, until)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (namespace, type, key) DO NOTHING
+
+-- name: holder of key
+SELECT u.task_id, u.until
+FROM pawl.uniques u
+WHERE u.namespace = $1 AND u.type = $2 AND u.key = $3
+
+-- name: holder of key locked
+SELECT u.task_id, u.until
+FROM pawl.uniques u
+WHERE u.namespace = $1 AND u.type = $2 AND u.key = $3
+@exclusive
+
+-- name: take key over
+UPDATE pawl.uniques
+SET task_id = $4, until = $5
+WHERE namespace = $1 AND type = $2 AND key = $3
+
 -- The keys after the given one, at most $5 of them. $4: those whose window is over, and whose
 -- task has ended or is gone, are marked. The only item of a task has the task's id; so do the plan item of a task of many,
 -- and the first item of a task of one that grew, which may end before the task.
