@@ -163,3 +163,19 @@ func (d *draft) Typed() bool { return d.task.TypeVersion > 0 }
 func (d *draft) Plain() bool {
 	return d.hold == nil && !d.task.Dedupes && !d.needsOwnTx() && !d.hasMessages() && len(d.blobs()) == 0
 }
+
+// Answer returns the task as it is right after its creation.
+func (d *draft) Answer(now int64) pawl.Task {
+	payload := d.task.Payload
+	if d.task.Solo {
+		payload = &d.items[0].Input
+	}
+	t := d.task.Task(*payload)
+	t.State, t.Status, t.Stage, t.Thread = pawl.TaskQueued, pawl.StatusPending, "Queued", d.thread
+	t.CreatedAt, t.UpdatedAt, t.LastTransitionedAt = stamp(now), stamp(now), stamp(now)
+	if d.task.Solo && d.items[0].RunAt != nil && *d.items[0].RunAt > now {
+		until := stamp(*d.items[0].RunAt)
+		t.Stage, t.BlockedBy = "Scheduled", &pawl.Blocked{Reason: pawl.BlockedByTime, Detail: "run_at", Until: &until}
+	}
+	return t
+}
