@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,18 +24,23 @@ import (
 // that is behind.
 type lagging struct {
 	store.DB
+	conn     *pgx.Conn
+	used     sync.Mutex // held while conn is used
 	snapshot string
 	on       atomic.Bool
 }
 
 func (l *lagging) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx) error) error {
-	return l.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		if l.on.Load() {
-			if _, err := tx.Exec(ctx, "SET TRANSACTION SNAPSHOT '"+l.snapshot+"'"); err != nil {
-				return err
-			}
+	if !l.on.Load() {
+		return l.DB.View(ctx, fn)
+	}
+	l.used.Lock()
+	defer l.used.Unlock()
+	return pgx.BeginTxFunc(ctx, l.conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET TRANSACTION SNAPSHOT '"+l.snapshot+"'"); err != nil {
+			return err
 		}
-		return fn(ctx, tx)
+		return fn(ctx, l.Dialect().Wrap(tx))
 	})
 }
 
@@ -51,7 +57,7 @@ func TestALaggingServerSkipsNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			db := &lagging{DB: p.Engine.DB()}
+			db := &lagging{DB: p.Engine.DB(), conn: connect(t, p, "")}
 			if err := old.QueryRow(t.Context(), "SELECT pg_export_snapshot()").Scan(&db.snapshot); err != nil {
 				t.Fatal(err)
 			}
