@@ -240,10 +240,7 @@ func (m *migrator) create() []string {
 	if m.schema == "" {
 		return []string{table}
 	}
-	// A role may have the schema without the right to make one, for which the server asks first.
-	missing := "to_regnamespace('" + m.schema + "') IS NULL"
-	schema := "DO $$ BEGIN\n  IF " + missing + " THEN CREATE SCHEMA IF NOT EXISTS " + m.schema + "; END IF;\nEND $$"
-	return []string{schema, table}
+	return []string{"CREATE SCHEMA IF NOT EXISTS " + m.schema, table}
 }
 
 func (m *migrator) insert(x Migration) string {

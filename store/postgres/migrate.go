@@ -50,6 +50,13 @@ func (m migrationDB) Apply(ctx context.Context, create []string, scripts []store
 		return err
 	}
 	defer c.Close()
+	var exists bool
+	if err := c.QueryRowContext(ctx, "SELECT to_regnamespace(quote_ident($1)) IS NOT NULL", m.schema).Scan(&exists); err != nil {
+		return err
+	}
+	if exists { // a role may have the schema without the right to make one, for which the server asks first
+		create = create[1:]
+	}
 	texts := []string{strings.Join(create, ";\n")}
 	for _, s := range scripts {
 		text := s.SQL
