@@ -22,8 +22,6 @@ type Adoption struct {
 	Epoch       int64   `json:"epoch"`   // of the feed
 	LeasesEnded int64   `json:"leases_ended"`
 	Schedules   int64   `json:"schedules"` // how many begin from now, or are turned off
-
-	head int64 // the feed's newest position when the new history began
 }
 
 // Adopt ends the quarantine of the database. It becomes the one that acts: a new epoch of the feed

@@ -49,14 +49,18 @@ func namespacesPage(ctx context.Context, tx store.Tx, p pawl.Page) (out pawl.Lis
 		queued[name.Namespace] += states[string(pawl.ItemQueued)]
 	}
 	out.Items, out.Next = make([]pawl.NamespaceInfo, len(list.Items)), list.Next
+	var oldest store.OldestItems
+	if known {
+		if oldest, err = store.Oldest(ctx, tx, ""); err != nil {
+			return out, err
+		}
+	}
 	for i, name := range list.Items {
 		n := &out.Items[i]
 		if n.Namespace, n.OpenTasks, n.Queued = name, open[name], max(0, queued[name]); !known {
 			err = countRows(ctx, tx, n, now)
-		} else if oldest, failed := store.Oldest(ctx, tx, name); failed != nil {
-			err = failed
 		} else {
-			n.OldestQueuedAt, err = oldest.Queued(ctx, tx)
+			n.OldestQueuedAt, err = oldest.Queued(ctx, tx, name)
 		}
 		if err != nil {
 			return out, err

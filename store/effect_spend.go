@@ -22,10 +22,13 @@ func (f *EffectRow) SendingOf(s EffectSender, n int) int {
 // SpendKey is the key of what the next sending of an effect reserves.
 func (f *EffectRow) SpendKey() string { return f.spendKey(f.Sendings + 1) }
 
+// FirstSpendKey begins the keys of what first sendings reserve. A caller has no such key.
+const FirstSpendKey = "effect "
+
 // An effect that was refused for its budget has another id when it is opened again, and asks for the same.
 func (f *EffectRow) spendKey(sending int) string {
 	if sending == 1 {
-		return "effect " + f.Key + "#1"
+		return FirstSpendKey + f.Key + "#1"
 	}
 	return f.spendKeyByID(sending)
 }

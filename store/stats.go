@@ -36,18 +36,18 @@ func Stats(ctx context.Context, tx Tx, namespace string, now int64) (pawl.Stats,
 	if err != nil {
 		return s, err
 	}
-	s.OldestQueuedAt, err = oldest.Queued(ctx, tx)
+	s.OldestQueuedAt, err = oldest.Queued(ctx, tx, namespace)
 	return s, err
 }
 
-// oldestItems are the oldest items of queues, by state.
-type oldestItems map[QueueName]map[string]ItemID
+// OldestItems are the oldest items of queues, by state.
+type OldestItems map[QueueName]map[string]ItemID
 
-// Queued returns when the oldest queued item was created; nil = none is queued.
-func (oldest oldestItems) Queued(ctx context.Context, tx Tx) (*time.Time, error) {
+// Queued returns when the oldest queued item of a namespace, or of all if it is "", was created; nil = none is queued.
+func (oldest OldestItems) Queued(ctx context.Context, tx Tx, namespace string) (*time.Time, error) {
 	var first ItemID
-	for _, states := range oldest {
-		if id := states[string(pawl.ItemQueued)]; id != "" && (first == "" || id < first) {
+	for queue, states := range oldest {
+		if id := states[string(pawl.ItemQueued)]; id != "" && (namespace == "" || queue.Namespace == namespace) && (first == "" || id < first) {
 			first = id
 		}
 	}
@@ -140,8 +140,8 @@ func counts(ctx context.Context, tx Tx, query, namespace string, put func(string
 
 // Oldest returns the oldest item of each queue of a namespace, or of all if it is "", in each state
 // that is not an end and has no lease.
-func Oldest(ctx context.Context, tx Tx, namespace string) (oldestItems, error) {
-	out := oldestItems{}
+func Oldest(ctx context.Context, tx Tx, namespace string) (OldestItems, error) {
+	out := OldestItems{}
 	err := EachRow(ctx, tx, func(rows Rows) error {
 		var of QueueName
 		var state string

@@ -18,12 +18,12 @@ var raced = []struct {
 	// Most goroutines are the same on each database, and with an engine and with a client. What differs on PostgreSQL is how
 	// processes hear of each other, and connections.
 	{packages: []string{"./engine/internal/budgets", "./engine/internal/bulk", "./engine/internal/commit", "./engine/internal/keys",
-		"./engine/internal/queue", "./engine/internal/relays", "./engine/internal/schedules", "./engine/internal/signals",
+		"./engine/internal/logs", "./engine/internal/queue", "./engine/internal/relays", "./engine/internal/schedules", "./engine/internal/signals",
 		"./engine/internal/stream", "./engine/internal/tasktypes", "./internal/watch", "./feed", "./relay", "./worker"},
 		skip: "./^(postgres|client_sqlite)$"},
-	{packages: []string{"./engine", "./engine/internal/logs", "./server", "./store/postgres", "./store/sqlite"}, onBoth: []string{
+	{packages: []string{"./engine", "./server", "./store/postgres", "./store/sqlite"}, onBoth: []string{
 		"TestConcurrentWalk", "TestNoEndOfATaskIsMissed", "TestAnotherProcessEndsATask", "TestWorkWithoutAWordIsFoundByAllWhoWait",
-		"TestCommittedWakesClaims", "TestServersMeetNewNamesAtOnce", "TestManyWriteOneLog",
+		"TestCommittedWakesClaims", "TestServersMeetNewNamesAtOnce",
 	}, tests: []string{
 		// All verbs at once, and whether what they answered can have happened one after the other.
 		"TestConcurrentWalk", "TestConcurrentHistoriesAreLinearizable", "TestThirtyTwoAgentsAboutOneTask",
@@ -39,7 +39,7 @@ var raced = []struct {
 		"TestWorkWithoutAWordIsFoundByAllWhoWait", "TestAWaitingClaimOutlivesItsConnection", "TestCommittedWakesClaims",
 		"TestRevokingRaces",
 		// What an engine keeps in memory, and its goroutines.
-		"TestServersMeetNewNamesAtOnce", "TestServersCreateAQueueAtOnce", "TestManyWriteOneLog",
+		"TestServersMeetNewNamesAtOnce", "TestServersCreateAQueueAtOnce",
 		// Connections to PostgreSQL.
 		"TestContexts", "TestDeadlockRunsAgain", "TestManyMigrateAtOnce", "TestCrossedBatches", "TestLastTwoAtOnce",
 		"TestSlotsAreGrantedInOrder", "TestFenceIsReadAfterTheWait", "TestAPoolerOfTransactionsIsFound", "TestAPoolerIsRecognisedLater",

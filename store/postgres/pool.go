@@ -212,7 +212,9 @@ func (p *pool) do(ctx context.Context, names *newNames, kind txKind, patient boo
 		defer cancel()
 		_ = s.end(ctx, pgx.Tx.Rollback)
 	}()
-	err = fn(ctx, s)
+	if err = fn(ctx, s); s.failed != nil {
+		return s.failed // the statements tell only that there is no transaction
+	}
 	if names.any() { // also when fn went on without them
 		return errNewNames
 	}

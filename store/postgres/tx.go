@@ -41,7 +41,12 @@ func (d *db) View(ctx context.Context, fn func(ctx context.Context, tx store.Tx)
 // read is View for statements of this package, which know the driver.
 func (p *pool) read(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return p.do(ctx, &newNames{}, reading, false, func(ctx context.Context, tx store.Tx) error {
-		return fn(ctx, tx.(*session).tx(ctx))
+		s := tx.(*session)
+		on := s.tx(ctx)
+		if s.failed != nil {
+			return s.failed
+		}
+		return fn(ctx, on)
 	})
 }
 
@@ -217,8 +222,9 @@ func (s *session) tx(ctx context.Context) pgx.Tx {
 	if s.begins != nil {
 		ctx, end := s.bound(ctx)
 		defer end()
-		if all, err := s.send(ctx, s.begins, s.begins.Len()); err == nil {
-			_ = all.Close()
+		var all pgx.BatchResults
+		if all, s.failed = s.send(ctx, s.begins, s.begins.Len()); s.failed == nil {
+			s.failed = all.Close()
 		}
 	}
 	tx, _ := s.on.(pgx.Tx)
@@ -244,6 +250,7 @@ type runner interface {
 type session struct {
 	on          runner
 	begins      *pgx.Batch // the beginning of a transaction, which is sent with its first statement; nil = it has begun
+	failed      error      // of a beginning that was sent without a statement
 	rewrite     func(string) string
 	one         bool // a transaction, which has only one time
 	view        bool // its transaction only reads

@@ -2,9 +2,11 @@ package budgets
 
 import (
 	"regexp"
+	"strings"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
+	"github.com/pawl-work/pawl/store"
 )
 
 // budgetName is what names and units of budgets look like.
@@ -62,6 +64,9 @@ func checkReserve(budget string, c *pawl.ReserveCall) error {
 	f := spender(budget, c.Fence())
 	amount(&f, "/amount", c.Amount, 1)
 	f.Text("/key", c.Key, 1, pawl.MaxKeyLen)
+	if strings.HasPrefix(c.Key, store.FirstSpendKey) {
+		f.Add("/key", "begins with %q, which is kept for what effects reserve", store.FirstSpendKey)
+	}
 	f.Text("/unit", c.Unit, 0, pawl.MaxUnitLen)
 	f.Text("/agent_id", c.AgentID, 0, pawl.MaxIDLen)
 	f.Text("/model", c.Model, 0, pawl.MaxIDLen)

@@ -73,3 +73,16 @@ func TestAnEffectThatGotItsAmountAsksNoMore(t *testing.T) {
 		}
 	})
 }
+
+// Settled with nothing, it would be taken for what the effect has reserved.
+func TestNoCallerReservesUnderTheKeyOfAnEffect(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		pawltest.Must[pawl.Budget](t)(p.Engine.PutBudget(t.Context(), "b", pawl.NewBudget{Unit: "x", Limit: 10}))
+		p.Create(pawl.NewTask{Type: "a"})
+		l := p.Claim("a")
+		_, err := p.Engine.ReserveBudget(t.Context(), "b", reserveOf(l, 1, "effect "+l.ID+"/pay#1"))
+		if pawl.CodeOf(err) != pawl.CodeInvalid {
+			t.Errorf("a key that effects use: %v", err)
+		}
+	})
+}

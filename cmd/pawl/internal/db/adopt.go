@@ -3,6 +3,7 @@ package db
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -61,10 +62,11 @@ func AdoptCommand(a *cli.App) *cobra.Command {
 				adopt = func() (engine.Adoption, error) { return e.AdoptFrom(ctx, relays) }
 			}
 			out, err := adopt()
-			if err != nil {
+			if err != nil && out.Adopted == nil {
 				return err
 			}
-			return a.Show(out, func(w io.Writer) { adoptionLines(w, out, relays) })
+			// After an adoption, a relay that cannot go on is the error.
+			return errors.Join(a.Show(out, func(w io.Writer) { adoptionLines(w, out, relays) }), err)
 		}))
 	cmd.Flags().BoolVar(&asCopy, "as-copy", false, "make it a copy for tests: its schedules and relays are off for good")
 	cmd.Flags().StringVar(&expect, "expect", "", "before a move or an upgrade, run this on the original: admit the database once at this URL")
