@@ -257,7 +257,8 @@ func TestAnotherTakesOver(t *testing.T) {
 	p.Create(aTask)
 	before := read(t, p.Engine.Feed(), 0)
 	frozen := begin(t, connect(t, p, ""))
-	exec(t, frozen, "SET LOCAL idle_in_transaction_session_timeout = '1s'") // as the sequencer's own transactions have it
+	// The sequencer's own have a longer one. This one is shorter than the wait for a lock.
+	exec(t, frozen, "SET LOCAL idle_in_transaction_session_timeout = '300ms'")
 	exec(t, frozen, "SELECT position FROM relay_cursors WHERE sink = 'feed' FOR UPDATE")
 	exec(t, frozen, "INSERT INTO feed_pages (page, ids, count, low, high, created_at) VALUES (1000, '\\x00', 1, 1, 1, 0)")
 	id := p.Create(aTask).ID

@@ -18,8 +18,9 @@ var raced = []struct {
 	// Most goroutines are the same on each database, and with an engine and with a client. What differs on PostgreSQL is how
 	// processes hear of each other, and connections.
 	{packages: []string{"./engine/internal/budgets", "./engine/internal/bulk", "./engine/internal/commit", "./engine/internal/keys",
-		"./engine/internal/logs", "./engine/internal/queue", "./engine/internal/relays", "./engine/internal/schedules", "./engine/internal/signals",
-		"./engine/internal/stream", "./engine/internal/tasktypes", "./internal/watch", "./feed", "./relay", "./worker"},
+		"./engine/internal/logs", "./engine/internal/queue", "./engine/internal/relays", "./engine/internal/schedules",
+		"./engine/internal/signals", "./engine/internal/stream", "./engine/internal/tasktypes", "./internal/watch",
+		"./feed", "./relay", "./worker"},
 		skip: "./^(postgres|client_sqlite)$"},
 	{packages: []string{"./engine", "./server", "./store/postgres", "./store/sqlite"}, onBoth: []string{
 		"TestConcurrentWalk", "TestNoEndOfATaskIsMissed", "TestAnotherProcessEndsATask", "TestWorkWithoutAWordIsFoundByAllWhoWait",
