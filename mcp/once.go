@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/access"
+	"github.com/pawl-work/pawl/api"
 )
 
 // Members of the _meta of a tool call and its answer.
@@ -99,7 +100,7 @@ func (s *Server) once(ctx context.Context, t tool, who, key string, args json.Ra
 		return nil, false, why
 	case begun && !taken && s.opts.Stopping.Err() != nil && ctx.Err() == nil && cutShort(err):
 		answer = json.RawMessage(`{"items":[]}`) // unless the stop came before the look at the key
-		kept, replayed, err = keeper.Idempotent(ctx, begin, func(context.Context, pawl.Service) (*pawl.Answer, error) { return nil, nil })
+		kept, replayed, err = api.StoredAnswer(ctx, keeper.Idempotent, begin)
 	}
 	if err != nil {
 		return nil, false, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
@@ -375,4 +376,35 @@ func TestAStopHidesNoStoredAnswer(t *testing.T) {
 			}
 		}
 	})
+}
+
+// holdsOn is an engine whose database holds the key of a call that was cut short for some time longer.
+type holdsOn struct {
+	*engine.Engine
+	looks int
+}
+
+func (h *holdsOn) Idempotent(ctx context.Context, k pawl.KeyBegin,
+	run func(context.Context, pawl.Service) (*pawl.Answer, error)) (pawl.Answer, bool, error) {
+	if h.looks++; h.looks > 1 && h.looks < 5 {
+		return pawl.Answer{}, false, pawl.ErrKeyInFlight
+	}
+	return h.Engine.Idempotent(ctx, k, run)
+}
+
+// A waiting checkout with a key is empty when the server stops, also while the database still holds its key.
+func TestAStopWaitsForTheKeyOfItsCall(t *testing.T) {
+	p := pawltest.Open(t, pawltest.SQLite)
+	stopping, stop := context.WithCancel(t.Context())
+	defer stop()
+	svc := &holdsOn{Engine: p.Engine}
+	gate := access.New(access.Options{})
+	srv := httptest.NewServer(mcp.New(svc, mcp.Options{Log: quiet, Gate: gate, Stopping: stopping}).HTTP())
+	defer srv.Close()
+	time.AfterFunc(200*time.Millisecond, stop)
+	r := rpc{T: t, url: srv.URL}.keyed("tools/call", "work_checkout",
+		args{"name": "work_checkout", "arguments": args{"worker_id": "w", "wait_seconds": 50}}, "k")
+	if r.Result.IsError || svc.looks != 5 {
+		t.Errorf("after %d looks: %+v", svc.looks, r)
+	}
 }

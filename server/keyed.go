@@ -94,7 +94,7 @@ func (s *server) once(ctx context.Context, route api.Route, k *pawl.KeyBegin, of
 	why := access.Ended(within)
 	if err != nil && why == nil && call.nothing && s.opts.Stopping.Err() != nil {
 		// A claim waited until the server stopped, which may be before the look at the key: its answer may be stored.
-		answer, replayed, err = run(ctx, *k, func(context.Context, pawl.Service) (*pawl.Answer, error) { return nil, nil })
+		answer, replayed, err = api.StoredAnswer(ctx, run, *k)
 	}
 	switch {
 	case err != nil && why != nil:
