@@ -110,6 +110,11 @@ func logsOf(ctx context.Context, tx Tx, events map[string][]int64) (map[string]*
 
 // proveLogs adds the proofs of lines under a signed root.
 func proveLogs(ctx context.Context, tx Tx, signed SignedRoot, logs ...*ArchiveLog) error {
+	var leaves []int64
+	for _, l := range logs {
+		leaves = append(leaves, l.Leaves...)
+	}
+	signed = signed.over(leaves)
 	hashes, err := checkedHashes(ctx, tx, signed.LogRoot, func(from tlog.HashReader) error {
 		for _, l := range logs {
 			if _, err := l.proofs(signed.Size, from); err != nil {

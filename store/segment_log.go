@@ -65,7 +65,7 @@ func ReadSegmentLog(ctx context.Context, tx Tx, signed SignedRoot, taskIDs []str
 	if signed.Size == 0 || len(leaves) == 0 {
 		return out, nil
 	}
-	return out, out.prove(ctx, tx, signed, leaves)
+	return out, out.prove(ctx, tx, signed.over(leaves), leaves)
 }
 
 // prove adds the proof of the leaves.

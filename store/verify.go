@@ -37,9 +37,21 @@ type LogRoot struct {
 type SignedRoot struct {
 	LogRoot
 	Note string // "" = none
+	// Cosigned are those that witnesses have cosigned, the one with the most cosignatures first.
+	Cosigned []SignedRoot
 	// Open returns the root of another checkpoint; known is false if no known key has signed it,
 	// or if it is of another history. nil = no key is known.
 	Open func(note string) (root LogRoot, known bool)
+}
+
+// over returns the one for a proof of leaves: with as many cosignatures as can be.
+func (s SignedRoot) over(leaves []int64) SignedRoot {
+	for _, c := range s.Cosigned {
+		if slices.Max(leaves) < c.Size {
+			return c
+		}
+	}
+	return s
 }
 
 func eventID(id int64) string { return "evt_" + strconv.FormatInt(id, 10) }

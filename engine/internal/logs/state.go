@@ -125,6 +125,13 @@ func (g *Log) newestSigned() (func(context.Context, store.Tx) (store.SignedRoot,
 		if out.LogRoot = root; root.Size > 0 {
 			out.Note = found.Note
 		}
+		by := known
+		by.Witnesses = g.cosigners.keys()
+		for by.Quorum = len(by.Witnesses); by.Quorum > 0; by.Quorum-- {
+			if root, c, _ := l.root(by); c != nil && root.Size > 0 {
+				out.Cosigned = append(out.Cosigned, store.SignedRoot{LogRoot: root, Note: c.Note})
+			}
+		}
 		origin := l.last().Origin
 		out.Open = func(note string) (store.LogRoot, bool) {
 			c, err := translog.Open(note, known.Keys)

@@ -289,6 +289,49 @@ func TestAReceiptIsCosigned(t *testing.T) {
 	})
 }
 
+// An archive, and a segment, have a checkpoint that a witness has cosigned, if one has all of their events.
+func TestAnArchiveIsCosigned(t *testing.T) {
+	eachWitnessed(t, func(t *testing.T, c *logged, w *litewitness) {
+		trust := func() translog.Trust {
+			return translog.Trust{Keys: strings.Fields(c.public()), Witnesses: []string{w.key}}
+		}
+		for _, cosigned := range []bool{false, true} {
+			for _, n := range []int{1, 3} { // an archive of its own, a segment
+				for range n {
+					c.task = c.Create(pawl.NewTask{Type: "a"})
+					c.Complete(c.Claim("a"), `{"r":1}`)
+				}
+				note := c.sign()
+				if cosigned && n == 1 {
+					w.knows(originOf(note), c.public())
+				}
+				c.Engine.Cosign(t.Context())
+				c.ok(c.Create(pawl.NewTask{Type: "c"}), nil)
+				c.sign() // not cosigned yet
+				var file string
+				if n == 1 {
+					file = c.archiveOf()
+				} else {
+					c.Advance(31 * 24 * time.Hour)
+					c.ok(c.Service.Sweep(t.Context()))
+					file = c.segmentFile(c.task.ID)
+				}
+				got, err := engine.VerifyArchiveWith(file, trust())
+				if err != nil || got.Intact != cosigned || (got.Proved == got.Events) != cosigned {
+					t.Errorf("of %d with the witness: %+v, %v", n, got, err)
+				}
+				if got, err := engine.VerifyArchive(file, trust().Keys); err != nil || !got.Intact || got.Proved != got.Events {
+					t.Errorf("of %d without: %+v, %v", n, got, err)
+				}
+				none := translog.Trust{Keys: trust().Keys, Witnesses: []string{"x"}}
+				if _, err := engine.VerifyArchiveWith(file, none); pawl.CodeOf(err) != pawl.CodeInvalid {
+					t.Errorf("with a key that is none: %v", err)
+				}
+			}
+		}
+	})
+}
+
 // A fork of the log is a new log to a witness, which is told of it.
 func TestAForkIsANewLogToAWitness(t *testing.T) {
 	eachWitnessed(t, func(t *testing.T, c *logged, w *litewitness) {

@@ -60,13 +60,13 @@ func archiveDelete(a *cli.App) *cobra.Command {
 }
 
 func archiveVerify(a *cli.App) *cobra.Command {
-	var keys []string
+	var trust translog.Trust
 	cmd := a.Verb("verify FILE", "Compare the events of an archive with the proofs that it has; exit 1 if they differ", cobra.ExactArgs(1),
 		func(_ *cobra.Command, args []string) error {
-			if len(keys) == 0 {
+			if len(trust.Keys) == 0 {
 				return cli.Invalid("archive verify needs --verifier: a public key of the log, from the file beside its signing key")
 			}
-			v, err := engine.VerifyArchive(args[0], keys)
+			v, err := engine.VerifyArchiveWith(args[0], trust)
 			if err != nil {
 				return err
 			}
@@ -77,7 +77,7 @@ func archiveVerify(a *cli.App) *cobra.Command {
 					terminal.Fields(w, "tasks of the segment", strconv.Itoa(v.Tasks))
 				}
 				if v.Checkpoint != nil {
-					checkpoint(w, v.Checkpoint, &translog.Trust{})
+					checkpoint(w, v.Checkpoint, &trust)
 				}
 				except := ""
 				if n := len(v.Unproved); n > 0 {
@@ -92,8 +92,9 @@ func archiveVerify(a *cli.App) *cobra.Command {
 				}
 			}))
 		})
-	cmd.Flags().StringArrayVar(&keys, "verifier", nil,
+	cmd.Flags().StringArrayVar(&trust.Keys, "verifier", nil,
 		"public keys, one a line, of which one must have signed the checkpoint in the archive; may be repeated")
+	cli.WitnessFlags(cmd, &trust)
 	cmd.Long = "Proves, without a database, that the events of an archived task are in the log under the\n" +
 		"checkpoint that the archive has, with the inputs and results that they stand for. It proves\n" +
 		"inclusion, not completeness: an event that was removed together with its place in the last\n" +
