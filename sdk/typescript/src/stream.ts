@@ -48,7 +48,8 @@ export interface StepSnapshot {
  * streamText whose words survive the process. Each part is saved while it streams, each
  * step is a checkpoint, and each tool's result is kept before it is used. After a crash
  * the next holder of the item calls it with the same options: it goes on behind the last
- * step, in the same message, and runs no tool again whose result was kept.
+ * step, in the same message, and runs no tool again whose result was kept. If the item was
+ * sent back for rework, a message of the user tells the model the reasons.
  *
  * The generation runs whether anybody reads `result` or not. It ends with the lease, by
  * `abortSignal`, and when somebody stops the message.
@@ -74,7 +75,7 @@ export async function pawlStream<TOOLS extends ToolSet = ToolSet>(options: PawlS
   const stops = stopWhen === undefined ? [] : Array.isArray(stopWhen) ? stopWhen : [stopWhen];
   const settings = {
     ...rest,
-    messages: [...asked, ...steps.flatMap((s) => s.messages)],
+    messages: [...asked, ...reasonsOf(lease), ...steps.flatMap((s) => s.messages)],
     tools: tools && recorded(tools, memory),
     stopWhen: [isStepCount(message.max_steps - steps.length), ...stops],
     abortSignal: lost.signal,
@@ -116,6 +117,13 @@ export async function pawlStream<TOOLS extends ToolSet = ToolSet>(options: PawlS
   })();
   void done.then(() => turn?.end(), (error: unknown) => turn?.end(error ?? new Error("the turn broke off"))); // whoever awaits it learns
   return { result, message: done };
+}
+
+/** Tells the model why an earlier result was rejected. */
+function reasonsOf({ reasons = [] }: Lease): ModelMessage[] {
+  if (reasons.length === 0) return [];
+  const said = reasons.map((c) => `- ${c.field ? `${c.field}: ` : ""}${c.message}`);
+  return [{ role: "user", content: ["Your earlier result was sent back:", ...said].join("\n") }];
 }
 
 /** The span of a turn of a model. */

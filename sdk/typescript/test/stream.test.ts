@@ -180,11 +180,17 @@ for (const database of databases) {
     for (const rework of [0, 1]) {
       const lease = await claim(p);
       assert.equal(lease.rework ?? 0, rework);
-      const s = await pawlStream({ pawl: p, lease, model: model(1), messages: [{ role: "user", content: "What?" }], tools: tools((line) => ran.push(line), 1) });
+      const asked = model(1);
+      const s = await pawlStream({ pawl: p, lease, model: asked, messages: [{ role: "user", content: "What?" }], tools: tools((line) => ran.push(line), 1) });
       assert.equal(textOf(await s.message), reference);
+      const why = "Your earlier result was sent back:\n- /text: too thin";
+      for (const call of asked.doStreamCalls) {
+        const said = call.prompt.filter((m) => m.role === "user").flatMap((m) => m.content).map((part) => part.type === "text" && part.text);
+        assert.deepEqual(said, rework === 0 ? ["What?"] : ["What?", why]);
+      }
       assert.equal(ran.length, 4 * (rework + 1));
       await must(p.POST("/v1/items/{id}:submit", { params: { path: { id: lease.id } }, body: { worker_id: "w", attempt: lease.attempt, result: rework } }));
-      if (rework === 0) await must(p.POST("/v1/tasks/{id}:reject", { params: { path: { id: task } }, body: { errors: [{ code: "thin", message: "thin" }], allow_rework: true } }));
+      if (rework === 0) await must(p.POST("/v1/tasks/{id}:reject", { params: { path: { id: task } }, body: { errors: [{ code: "thin", field: "/text", message: "too thin" }], allow_rework: true } }));
     }
   });
 }
