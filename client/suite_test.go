@@ -47,8 +47,10 @@ func TestBehaviour(t *testing.T) {
 
 // Conversations go over HTTP as they do in process.
 func TestScenarios(t *testing.T) {
+	t.Parallel()
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {
+			t.Parallel()
 			scenario.Run(t, func(t *testing.T) (pawl.Service, pawltest.Clock, func() pawl.Service) {
 				p := pawltest.Open(t, which)
 				return over(t, p.Service), p, func() pawl.Service { return over(t, p.Another(engine.Options{})) }

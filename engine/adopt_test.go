@@ -329,6 +329,7 @@ func TestApprovalsInQuarantine(t *testing.T) {
 
 // A gate of the original sends no effect of an adopted copy: what it had sent is unknown there, as if its lease were over.
 func TestAnAdoptionEndsTheLeasesOfGates(t *testing.T) {
+	t.Parallel()
 	for _, which := range pawltest.Databases {
 		t.Run(string(which), func(t *testing.T) {
 			p := newPlace(t, which)

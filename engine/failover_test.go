@@ -193,6 +193,7 @@ func (l *ledger) follow(ctx context.Context, e *engine.Engine) error {
 // was acknowledged is lost, followers skip nothing, and claims work again within the time
 // limits of a statement and of connecting.
 func TestFailover(t *testing.T) {
+	t.Parallel()
 	primary, standby := replicated(t)
 	u, err := url.Parse(primary.URL)
 	if err != nil {

@@ -54,6 +54,7 @@ func TestALockedParentStopsNoOtherParent(t *testing.T) {
 // The cancel of a parent reaches its children, also while a transaction that does not end has rows
 // of children of more other parents than are listed together.
 func TestLockedChildrenStopNoOtherCancel(t *testing.T) {
+	t.Parallel()
 	p := pawltest.Open(t, pawltest.Postgres)
 	ctx := t.Context()
 	var parents []string

@@ -55,6 +55,7 @@ func fill(t *testing.T, p *pawltest.Pawl, typ string) {
 // A transaction that holds one row of any table stops only what needs that row: claims of every kind,
 // creates, ends of attempts, cancels and sweeps go on for everything else.
 func TestALockedRowOfAnyTableStopsNothingElse(t *testing.T) {
+	t.Parallel()
 	p := pawltest.OpenReal(t, pawltest.Postgres)
 	fill(t, p, "held")
 	ctx := t.Context()

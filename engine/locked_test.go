@@ -170,6 +170,7 @@ func TestAnOwedStepHoldsUpNoLease(t *testing.T) {
 // A sweep leaves steps that are owed to many tasks, which another transaction locks, to the next one, and soon takes
 // that of another task.
 func TestASweepLeavesManyLockedTasks(t *testing.T) {
+	t.Parallel()
 	p := pawltest.OpenReal(t, pawltest.Postgres)
 	const locked = 30
 	calls := slices.Repeat([]pawl.NewTask{{Type: "t", Items: items(2)}}, locked+1)

@@ -259,6 +259,7 @@ func TestManyEnginesBeginAPlace(t *testing.T) {
 }
 
 func TestAnotherNameOfTheSameDatabase(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, pawltest.Postgres)
 	if !strings.Contains(p.url, "127.0.0.1") {
 		t.Skip("the server has no second name")
@@ -290,6 +291,7 @@ func TestAnotherNameOfTheSameDatabase(t *testing.T) {
 // A database that is made from another one as a template is a copy. Several hosts in one URL are one
 // place, in any order.
 func TestACopyOnTheSameServerKeepsStill(t *testing.T) {
+	t.Parallel()
 	base := pawltest.Server(t)
 	conn, err := pgx.Connect(t.Context(), base)
 	if err != nil {

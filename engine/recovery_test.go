@@ -15,6 +15,7 @@ import (
 // standby, every call that writes is unavailable. A schedule that was due then is fired as soon as
 // the database takes changes: it is no error of the schedule.
 func TestADatabaseInRecovery(t *testing.T) {
+	t.Parallel()
 	primary, standby := replicated(t)
 	u := need[*url.URL](t)(url.Parse(primary.URL))
 	target := need[*url.URL](t)(url.Parse(standby.URL))

@@ -74,6 +74,7 @@ func TestNoToolWaitsLong(t *testing.T) {
 
 // A call that waits reports its progress to a client that gave a token, and to no other.
 func TestAWaitReportsProgress(t *testing.T) {
+	t.Parallel()
 	p := pawltest.OpenReal(t, pawltest.SQLite, engine.Options{})
 	task, err := pawl.Create(t.Context(), p.Service, pawl.NewTask{Type: "a"})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 // An event that a sink always refuses does not stop the others, however many come after it, of its own task or of others.
 func TestAnEventThatAlwaysFailsStopsNoOther(t *testing.T) {
+	t.Parallel()
 	for name, task := range map[string]string{"of other tasks": "tsk_x", "of its task": "tsk_1"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -54,6 +55,7 @@ func TestAnEventThatAlwaysFailsStopsNoOther(t *testing.T) {
 // Events that a sink always refuses do not keep others from it, however many they are: they are given up when it has
 // accepted others often enough.
 func TestManyRefusedEventsStopNoOther(t *testing.T) {
+	t.Parallel()
 	for _, bad := range []int64{4, 100} {
 		synctest.Test(t, func(t *testing.T) {
 			src, at, sink := newFakeSource(), newFakeStore(), &fakeSink{}

@@ -119,6 +119,7 @@ func TestCallsAreRefusedBeforeTheirBodyIsRead(t *testing.T) {
 // Bodies that are announced and do not come, or come in part, stop no other caller: neither
 // those of another key, nor those of senders without one.
 func TestStalledBodiesStopNoOtherCaller(t *testing.T) {
+	t.Parallel()
 	const mib = 1 << 20
 	h := stalling(t, pawltest.Open(t, pawltest.SQLite), 32*mib)
 	_, theirs := h.key(pawl.NewAPIKey{Roles: []string{"submitter"}})

@@ -16,6 +16,7 @@ import (
 // The demo passes on PostgreSQL too, and again on a database with data. Afterwards doctor finds
 // nothing.
 func TestDemoOnPostgres(t *testing.T) {
+	t.Parallel()
 	url, schema := pawltest.Place(t, pawltest.Postgres)
 	tree := t.TempDir()
 	for i := range 120 {
@@ -38,6 +39,7 @@ func TestDemoOnPostgres(t *testing.T) {
 
 // The demo of agents passes on PostgreSQL too.
 func TestDemoOfAgentsOnPostgres(t *testing.T) {
+	t.Parallel()
 	url, schema := pawltest.Place(t, pawltest.Postgres)
 	var r demo.AgentReport
 	if err := json.Unmarshal(runPawl(t, "demo", "--agents", "--db", url, "--schema", schema, "--json"), &r); err != nil {

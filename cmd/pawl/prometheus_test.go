@@ -113,6 +113,7 @@ func firingAt(addr string) (map[string]bool, error) {
 // A real Prometheus scrapes a server. Alerts fire while no worker takes the work and when a worker
 // has stalled; they resolve when a worker comes, and when another one has replaced the stalled one.
 func TestAlertsFireAndResolve(t *testing.T) {
+	t.Parallel()
 	pawl, err := exec.LookPath("pawl")
 	if err != nil {
 		t.Fatal(err)
