@@ -80,21 +80,6 @@ func (p *pass) foldStats(ctx context.Context) error {
 	}
 }
 
-// workers removes workers that were not seen for long, and those beyond the bound of a
-// namespace, because a claimer can invent any number of worker ids.
-func (p *pass) workers(ctx context.Context) error {
-	for {
-		var n int64
-		err := p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) (err error) {
-			n, err = forgetWorkers(ctx, tx, ago(now, pawl.RetainWorkers), pawl.MaxWorkers, batch)
-			return err
-		})
-		if err != nil || n < batch {
-			return p.logError(ctx, "workers", err)
-		}
-	}
-}
-
 // logError counts and logs the error of a step. The pass continues with the next step,
 // unless the database is gone or the caller gave up: then logError returns the error.
 func (p *pass) logError(ctx context.Context, what string, err error) error {
@@ -104,18 +89,6 @@ func (p *pass) logError(ctx context.Context, what string, err error) error {
 	p.stats.Errors++
 	p.Log.ErrorContext(ctx, "a step of the sweep failed", "step", what, "error", err)
 	return nil
-}
-
-// removeOldMinutes removes up to limit rows of counters of minutes that ended before a time.
-func removeOldMinutes(ctx context.Context, tx store.Tx, before int64, limit int) (int64, error) {
-	return tx.Exec(ctx, seriesSQL["remove old"], before/time.Minute.Microseconds(), limit)
-}
-
-// forgetWorkers deletes up to limit workers that were not seen since a time, or that are
-// not among the most recently seen of their namespace, of which most are kept. It returns
-// how many it deleted.
-func forgetWorkers(ctx context.Context, tx store.Tx, before int64, most, limit int) (int64, error) {
-	return tx.Exec(ctx, statsSQL["forget workers"], before, most, limit)
 }
 
 // recordSweep stores the statistics of one sweep.

@@ -314,27 +314,6 @@ func TestSweepersShareTheWork(t *testing.T) {
 	})
 }
 
-// Workers are removed a week after they were last seen, and the number per namespace is bounded.
-func TestWorkersAreForgotten(t *testing.T) {
-	each(t, func(h *fixture) {
-		insert := func(namespace string, n int) {
-			h.exec(fmt.Sprintf(`INSERT INTO pawl.workers (namespace, worker_id, started_at, last_seen_at)
-				WITH RECURSIVE ns(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM ns WHERE n < %d)
-				SELECT '%s', 'w' || n, %d, %d + n FROM ns`, n, namespace, h.Now().UnixMicro(), h.Now().UnixMicro()))
-		}
-		insert("few", 3)
-		h.Advance(pawl.RetainWorkers - time.Minute)
-		h.pass()
-		h.same(h.count("SELECT COUNT(*) FROM pawl.workers WHERE namespace = 'few'"), 3, "workers seen this week")
-		insert("many", pawl.MaxWorkers+1100)
-		h.Advance(2 * time.Minute)
-		h.pass()
-		h.same(h.count("SELECT COUNT(*) FROM pawl.workers WHERE namespace = 'few'"), 0, "workers not seen for a week")
-		h.same(h.count("SELECT COUNT(*) FROM pawl.workers WHERE namespace = 'many'"), pawl.MaxWorkers, "workers kept of a namespace")
-		h.same(h.count("SELECT COUNT(*) FROM pawl.workers WHERE worker_id = 'w1100'"), 0, "the worker seen before the others")
-	})
-}
-
 // An event that was written while the clock was ahead keeps no other from being read at its time.
 func TestAnEventAheadOfTheClockStopsNothing(t *testing.T) {
 	each(t, func(h *fixture) {
