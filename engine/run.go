@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/bulk"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/engine/internal/schedules"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
@@ -267,9 +269,34 @@ func (e *Engine) Prunable(ctx context.Context) (pawl.Prunable, error) {
 	return e.sweeper.Preview(store.WithLimit(store.For(ctx, store.Background), passLimit))
 }
 
+// ListSweeps lists passes, newest first.
+func (e *Engine) ListSweeps(ctx context.Context, p pawl.Page) (pawl.List[pawl.SweepStats], error) {
+	if err := rules.CheckPage(&p); err != nil {
+		return pawl.List[pawl.SweepStats]{}, err
+	}
+	var before int64
+	if p.Cursor != "" {
+		var err error
+		if before, err = strconv.ParseInt(p.Cursor, 10, 64); err != nil {
+			return pawl.List[pawl.SweepStats]{}, pawl.Invalid("/cursor", "is not a cursor of this list")
+		}
+	}
+	return view(forAll(ctx), e, func(ctx context.Context, tx store.Tx, _ string) (pawl.List[pawl.SweepStats], error) {
+		rows, last, err := e.sweeper.Passes(ctx, tx, before, p.Limit)
+		out := pawl.List[pawl.SweepStats]{Items: rows}
+		if rows == nil {
+			out.Items = []pawl.SweepStats{}
+		}
+		if len(rows) == p.Limit {
+			out.Next = strconv.FormatInt(last, 10)
+		}
+		return out, err
+	})
+}
+
 // sweeps reads what the passes of the sweep did, and the settings in force.
 func (e *Engine) sweeps(ctx context.Context, tx store.Tx) (s pawl.SweepTotals, ages pawl.SweepOptions, err error) {
-	s, err = store.SweepTotals(ctx, tx, time.Duration(e.opts.Sweep.ScanIntervalSeconds)*time.Second)
+	s, err = e.sweeper.Totals(ctx, tx)
 	if err != nil {
 		return s, ages, err
 	}

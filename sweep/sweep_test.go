@@ -170,7 +170,7 @@ func TestTotalsSurviveRetention(t *testing.T) {
 	each(t, func(h *fixture) {
 		totals := func() (s pawl.SweepTotals) {
 			h.OK(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
-				s, err = store.SweepTotals(ctx, tx, h.Interval())
+				s, err = h.Sweeper.Totals(ctx, tx)
 				return err
 			}))
 			return s
@@ -218,7 +218,7 @@ func TestQuickWritesNoRowForTimersAlone(t *testing.T) {
 
 func (h *fixture) sweeps() (rows []pawl.SweepStats, last int64, err error) {
 	err = h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
-		rows, last, err = store.ListSweeps(ctx, tx, 0, 100)
+		rows, last, err = h.Sweeper.Passes(ctx, tx, 0, 100)
 		return err
 	})
 	return rows, last, err

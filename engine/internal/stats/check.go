@@ -80,13 +80,9 @@ func countedStates(ctx context.Context, tx store.Tx, query string) (map[namespac
 	err := store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var k namespaceState
 		var n int64
-		var state store.Text
-		if err := rows.Scan(&k.namespace, &state, &n); err != nil {
-			return err
-		}
-		k.state = string(state)
+		err := rows.Scan(&k.namespace, (*store.Text)(&k.state), &n)
 		out[k] += n
-		return nil
+		return err
 	}, texts[query])
 	return out, err
 }

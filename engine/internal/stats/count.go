@@ -2,12 +2,10 @@ package stats
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
-	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -29,31 +27,6 @@ func (r *Stats) Stats(ctx context.Context) (pawl.Stats, error) {
 		s.Checkpoints, s.Keys = checkpoints, keys
 		s.Sweeps, err = r.k.Sweeps(ctx, tx)
 		return s, err
-	})
-}
-
-// ListSweeps lists passes, newest first.
-func (r *Stats) ListSweeps(ctx context.Context, p pawl.Page) (pawl.List[pawl.SweepStats], error) {
-	if err := rules.CheckPage(&p); err != nil {
-		return pawl.List[pawl.SweepStats]{}, err
-	}
-	var before int64
-	if p.Cursor != "" {
-		var err error
-		if before, err = strconv.ParseInt(p.Cursor, 10, 64); err != nil {
-			return pawl.List[pawl.SweepStats]{}, pawl.Invalid("/cursor", "is not a cursor of this list")
-		}
-	}
-	return kernel.Read(kernel.ForAll(ctx), r.k, func(ctx context.Context, tx store.Tx, _ string) (pawl.List[pawl.SweepStats], error) {
-		rows, last, err := store.ListSweeps(ctx, tx, before, p.Limit)
-		out := pawl.List[pawl.SweepStats]{Items: rows}
-		if rows == nil {
-			out.Items = []pawl.SweepStats{}
-		}
-		if len(rows) == p.Limit {
-			out.Next = strconv.FormatInt(last, 10)
-		}
-		return out, err
 	})
 }
 
@@ -129,7 +102,7 @@ func (c *counted) states(ctx context.Context, tx store.Tx, namespace string, s *
 	}
 	var begun, scheduled, waiting, laterScheduled, laterWaiting int64
 	held := map[string]int64{}
-	if err := counts(ctx, tx, texts["held tasks"], namespace, func(state string, n int64) { held[state] += n }); err != nil {
+	if err := counts(ctx, tx, "held tasks", namespace, func(state string, n int64) { held[state] += n }); err != nil {
 		return err
 	}
 	if _, err := store.Row(ctx, tx, []any{&begun}, texts["begun tasks"], namespace); err != nil {
@@ -155,27 +128,25 @@ func (c *counted) states(ctx context.Context, tx store.Tx, namespace string, s *
 
 // countStates counts the rows of items, tasks and events.
 func countStates(ctx context.Context, tx store.Tx, namespace string, s *pawl.Stats) error {
-	if err := counts(ctx, tx, texts["item counts"], namespace,
-		func(state string, n int64) { s.ItemsByState[pawl.ItemState(state)] = n }); err != nil {
-		return err
+	err := counts(ctx, tx, "item counts", namespace, func(state string, n int64) { s.ItemsByState[pawl.ItemState(state)] = n })
+	if err == nil {
+		err = counts(ctx, tx, "task counts", namespace, func(state string, n int64) { s.TasksByState[pawl.TaskState(state)] = n })
 	}
-	if err := counts(ctx, tx, texts["task counts"], namespace,
-		func(state string, n int64) { s.TasksByState[pawl.TaskState(state)] = n }); err != nil {
-		return err
+	if err == nil {
+		err = counts(ctx, tx, "pending tasks", namespace, func(place string, n int64) {
+			switch place {
+			case "scheduled":
+				s.TasksPending.Scheduled = n
+			case "waiting":
+				s.TasksPending.Waiting = n
+			default:
+				s.TasksPending.Queued = n
+			}
+		})
 	}
-	if err := counts(ctx, tx, texts["pending tasks"], namespace, func(place string, n int64) {
-		switch place {
-		case "scheduled":
-			s.TasksPending.Scheduled = n
-		case "waiting":
-			s.TasksPending.Waiting = n
-		default:
-			s.TasksPending.Queued = n
-		}
-	}); err != nil {
-		return err
+	if err == nil {
+		_, err = store.Row(ctx, tx, []any{&s.Events}, texts["events"], namespace)
 	}
-	_, err := store.Row(ctx, tx, []any{&s.Events}, texts["events"], namespace)
 	return err
 }
 
@@ -183,14 +154,12 @@ func counts(ctx context.Context, tx store.Tx, query, namespace string, put func(
 	return store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var state string
 		var n int64
-		if err := rows.Scan(&state, &n); err != nil {
-			return err
-		}
+		err := rows.Scan(&state, &n)
 		if n > 0 {
 			put(state, n)
 		}
-		return nil
-	}, query, namespace)
+		return err
+	}, texts[query], namespace)
 }
 
 // readOldest returns the oldest item of each queue of a namespace, or of all if it is "", in each state
