@@ -56,7 +56,6 @@ var plainColumns = map[string]string{
 	"provenances":        "id namespace verb scope idempotency_key agent_id agent_name agent_version model request_fingerprint extra",
 	"messages":           "id namespace thread role state model checkpoint_id usage metadata cuts",
 	"message_chunks":     "message_id",
-	"workers":            "namespace worker_id name version types",
 	"sweeps":             "server detail",
 	"archives":           "namespace path sha256",
 	"segments":           "namespace path sha256", // of tasks without references to blobs
@@ -75,8 +74,6 @@ var plainColumns = map[string]string{
 	"child_waits":        "namespace name on_failure",
 	"awaited_children":   "state error",
 	"child_cancels":      "namespace",
-	"queue_minutes":      "namespace",
-	"totals":             "namespace type",
 	"effects": "id namespace name key request_hash state sender worker_id key_id senders decided_by budget reservation outcome comment " +
 		"answer_hash error late_report source",
 }

@@ -91,7 +91,7 @@ func (s *claimOp) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	s.e.noteWorker(ctx, s.caller.Namespace, req.WorkerID)
+	s.e.k.Seen(ctx, s.e.k, s.caller.Namespace, req.WorkerID)
 	s.waits = req.WaitSeconds > 0
 	if s.e.scope != nil { // the wait takes place outside the transaction
 		req.WaitSeconds = 0

@@ -134,9 +134,7 @@ type core struct {
 	hub           *watch.Hub
 	queues        *queue.Queues
 	limits        *limits
-	leaveTo       time.Duration // the constant, but in tests
-	seen          seenWorkers
-	stored        storedStats
+	leaveTo       time.Duration          // the constant, but in tests
 	leaseKeys     ofAttempts[string]     // the API keys that attempts were claimed with
 	claimants     ofAttempts[tokenClaim] // of attempts whose tokens were used
 	claimKeys     claimKeys
@@ -148,7 +146,6 @@ type core struct {
 	sweeper       *sweep.Sweeper
 	running       sync.Mutex // held by Run
 	observers     atomic.Pointer[[]pawl.Observer]
-	backlogMinute int64                   // the last minute whose backlog is stored; of Run
 	active        atomic.Bool             // a Run is in progress
 	childrenLeft  chan struct{}           // tells that there may be children to count or to cancel
 	logLags       chan struct{}           // tells the feed that the log may lack removals

@@ -17,11 +17,9 @@ import (
 
 // The reads whose plans are examined.
 var (
-	ListPartsIn       = partsIn
-	ListProvenances   = provenancesPage
-	NamesOfNamespaces = namespaces
-	ListWorkers       = workersPage
-	Monitored         = monitored
+	ListPartsIn     = partsIn
+	ListProvenances = provenancesPage
+	Monitored       = monitored
 )
 
 // Hears reports whether this process gets notices of other processes. It begins to

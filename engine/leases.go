@@ -56,15 +56,3 @@ func checkQueue(op, typ string) error {
 	}
 	return f.Err(op)
 }
-
-// checkWorker checks the registration of a worker.
-func checkWorker(w *pawl.WorkerInfo) error {
-	var f rules.Fields
-	f.Text("/worker_id", w.WorkerID, 1, pawl.MaxIDLen)
-	f.Text("/name", w.Name, 0, pawl.MaxIDLen)
-	f.Text("/version", w.Version, 0, pawl.MaxIDLen)
-	for i, t := range w.Types {
-		f.Text(fmt.Sprintf("/types/%d", i), t, 1, pawl.MaxTypeLen)
-	}
-	return f.Err("register")
-}

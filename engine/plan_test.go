@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/keys"
+	"github.com/pawl-work/pawl/engine/internal/stats"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/sweep"
@@ -308,11 +309,11 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 		return err
 	}
 	out["workers"] = func(ctx context.Context, tx store.Tx, ns string) error {
-		_, err := engine.ListWorkers(ctx, tx, ns, pawl.WorkerFilter{Page: page})
+		_, err := stats.New(over(tx)).ListWorkers(pawl.As(ctx, pawl.Caller{Namespace: ns}), pawl.WorkerFilter{Page: page})
 		return err
 	}
 	out["namespaces"] = func(ctx context.Context, tx store.Tx, _ string) error {
-		_, err := engine.NamesOfNamespaces(ctx, tx, "", 100)
+		_, err := store.Namespaces(ctx, tx, "", 100)
 		return err
 	}
 	out["archives"] = func(ctx context.Context, tx store.Tx, ns string) error {
@@ -427,15 +428,7 @@ func TestListsReadByTheirIndexes(t *testing.T) {
 func openMessages(t *testing.T, p *pawltest.Pawl) {
 	t.Helper()
 	err := p.Engine.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) error {
-		r := &recorder{Tx: tx}
-		if _, err := store.Stats(ctx, r, "default", time.Now().UnixMicro()); err != nil {
-			return err
-		}
-		i := slices.IndexFunc(r.queries, func(q string) bool { return strings.Contains(q, "FROM pawl.messages") })
-		if i < 0 {
-			return errors.New("no query counts messages")
-		}
-		plan, err := explain(ctx, tx, p.Database == pawltest.SQLite, r.queries[i], r.args[i])
+		plan, err := planOfStats(ctx, tx, p, "default", "FROM pawl.messages")
 		if all := strings.Join(plan, "\n"); !strings.Contains(all, "messages_streaming") {
 			t.Errorf("it reads all messages:\n%s", all)
 		}
@@ -446,8 +439,26 @@ func openMessages(t *testing.T, p *pawltest.Pawl) {
 	}
 }
 
+// planOfStats returns the plan of the first query with a text that the statistics of a namespace need.
+func planOfStats(ctx context.Context, tx store.Tx, p *pawltest.Pawl, namespace, text string) ([]string, error) {
+	r := &recorder{Tx: tx}
+	if _, err := stats.New(over(r)).Stats(pawl.As(ctx, pawl.Caller{Namespace: namespace})); err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(r.queries, func(q string) bool { return strings.Contains(q, text) })
+	if i < 0 {
+		return nil, errors.New("no query has " + text)
+	}
+	return explain(ctx, tx, p.Database == pawltest.SQLite, r.queries[i], r.args[i])
+}
+
 // over is a Kernel that reads in a transaction.
-func over(tx store.Tx) *kernel.Kernel { return &kernel.Kernel{DB: readsIn{tx: tx}} }
+func over(tx store.Tx) *kernel.Kernel {
+	k := kernel.New(nil, nil)
+	k.DB = readsIn{tx: tx}
+	k.Sweeps = func(context.Context, store.Tx) (t pawl.SweepTotals, err error) { return t, nil }
+	return k
+}
 
 type readsIn struct {
 	store.DB

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -65,20 +64,6 @@ func (e *Engine) checkItemTypes(ctx context.Context, task queue.Pair, at string,
 // namespace's limit. Items without a type have their task's.
 func (e *Engine) checkItemQueues(ctx context.Context, task queue.Pair, items []pawl.NewItem) error {
 	return e.queues.CheckItems(ctx, e.queueView(), pawl.CallerOf(ctx).Namespace, task, items)
-}
-
-// namedTypes returns types that tasks or items of a namespace have had, a given one first. Without that one, it also returns
-// those that workers have said to take.
-func namedTypes(ctx context.Context, tx store.Tx, namespace, first string) ([]string, error) {
-	known, err := store.Strings(ctx, tx, namesSQL["types of queues"], namespace, first, pawl.MaxPage)
-	if err != nil || slices.Contains(known, first) {
-		return known, err
-	}
-	workers, err := workersPage(ctx, tx, namespace, pawl.WorkerFilter{Page: pawl.Page{Limit: pawl.MaxPage}})
-	for _, w := range workers.Items {
-		known = append(known, w.Types...)
-	}
-	return known, err
 }
 
 // listQueues reads the queues of a namespace, with what is in them at the time now, in order
@@ -225,4 +210,13 @@ func pauseNamespace(ctx context.Context, tx store.Tx, namespace string, pause bo
 	}
 	_, err := tx.Exec(ctx, queueSQL[query], args...)
 	return err
+}
+
+// Namespaces lists the namespaces that had work, in order, at most limit. An operator of all namespaces chooses from them.
+func (e *Engine) Namespaces(ctx context.Context, limit int) (out []string, err error) {
+	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		out, err = store.Namespaces(ctx, tx, "", limit)
+		return err
+	})
+	return out, err
 }

@@ -308,3 +308,13 @@ func (e *Engine) CountCheckpoints(ctx context.Context, taskID string) (map[strin
 		return countCheckpoints(ctx, tx, taskID)
 	})
 }
+
+// ListFailures groups failed items; see pawl.FailureReader.
+func (e *Engine) ListFailures(ctx context.Context, q pawl.FailureFilter) (pawl.List[pawl.FailureGroup], error) {
+	if err := checkFailureFilter(&q); err != nil {
+		return pawl.List[pawl.FailureGroup]{}, err
+	}
+	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.List[pawl.FailureGroup], error) {
+		return store.ListFailures(ctx, tx, ns, q)
+	})
+}

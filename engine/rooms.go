@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/relays"
 	"github.com/pawl-work/pawl/engine/internal/schedules"
 	"github.com/pawl-work/pawl/engine/internal/signals"
+	"github.com/pawl-work/pawl/engine/internal/stats"
 	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/engine/internal/unique"
 	"github.com/pawl-work/pawl/store"
@@ -34,6 +35,7 @@ type rooms struct {
 	*taskTypes
 	*uploads
 	*onceKeys
+	*statistics
 }
 
 // The names of the fields.
@@ -48,6 +50,7 @@ type (
 	taskTypes  = tasktypes.TaskTypes
 	uploads    = blobs.Blobs
 	onceKeys   = keys.Keys
+	statistics = stats.Stats
 )
 
 func newRooms(k *kernel.Kernel, o *Options, witnesses []*translog.Witness) rooms {
@@ -55,7 +58,7 @@ func newRooms(k *kernel.Kernel, o *Options, witnesses []*translog.Witness) rooms
 	return rooms{
 		apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k), logs.New(k, l.Key, l.Send, witnesses),
 		signals.New(k), tasktypes.New(k, o.Hooks, o.RegisteredTypesOnly, &budgets.Type), blobs.New(k, o.Blobs, o.BlobStores, o.MaxBlobBytes),
-		keys.New(k),
+		keys.New(k), stats.New(k),
 	}
 }
 
@@ -64,13 +67,14 @@ func (r rooms) over(k *kernel.Kernel) rooms {
 	return rooms{
 		apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k), logs.Over(r.logged, k),
 		signals.Over(k), tasktypes.Over(r.taskTypes, k), blobs.Over(r.uploads, k), keys.Over(r.onceKeys, k),
+		stats.Over(r.statistics, k),
 	}
 }
 
 // declared are the declarations of the rooms.
 func declared() []kernel.Room {
 	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared(), relays.Declared(),
-		logs.Declared(), signals.Declared(), tasktypes.Declared(), blobs.Declared(), keys.Declared(), unique.Declared()}
+		logs.Declared(), signals.Declared(), tasktypes.Declared(), blobs.Declared(), keys.Declared(), unique.Declared(), stats.Declared()}
 }
 
 // ofRooms joins what each room declares of one kind.
@@ -88,7 +92,10 @@ func (e *Engine) wire() {
 		made.origin = of
 		return work{made}
 	}
-	e.k.Named = namedTypes
+	e.k.Sweeps = func(ctx context.Context, tx store.Tx) (pawl.SweepTotals, error) {
+		s, _, err := e.sweeps(ctx, tx)
+		return s, err
+	}
 	e.k.Verbs = func(k *kernel.Kernel) pawl.Service { return e.over(k) }
 	e.k.Wait = func(ctx context.Context, ns, key string, wait time.Duration, try func(<-chan struct{}) (bool, error)) error {
 		return e.queues.Wait(ctx, ns, key, wait, queue.WhenWoken(try))

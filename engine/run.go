@@ -70,11 +70,8 @@ func (e *Engine) Run(ctx context.Context) error {
 			if err := e.k.Base.Fits(ctx); err != nil {
 				e.logError(ctx, "checking the schema failed; retrying", err)
 			}
-			if err := e.flushSeen(ctx); err != nil {
-				e.logError(ctx, "writing the worker registry failed; retrying", err)
-			}
-			if err := e.putBacklog(ctx); err != nil {
-				e.logError(ctx, "counting the backlog failed; retrying", err)
+			for _, do := range e.k.Often {
+				do(ctx)
 			}
 			if e.limited.Load() {
 				if err := e.keyQueues(ctx); err != nil {
@@ -285,7 +282,7 @@ func (e *Engine) ListSweeps(ctx context.Context, p pawl.Page) (pawl.List[pawl.Sw
 		}
 	}
 	return view(forAll(ctx), e, func(ctx context.Context, tx store.Tx, _ string) (pawl.List[pawl.SweepStats], error) {
-		rows, last, err := store.ListSweeps(ctx, tx, before, p.Limit)
+		rows, last, err := e.sweeper.Passes(ctx, tx, before, p.Limit)
 		out := pawl.List[pawl.SweepStats]{Items: rows}
 		if rows == nil {
 			out.Items = []pawl.SweepStats{}
@@ -297,29 +294,14 @@ func (e *Engine) ListSweeps(ctx context.Context, p pawl.Page) (pawl.List[pawl.Sw
 	})
 }
 
-// Stats returns the statistics of the caller's namespace.
-func (e *Engine) Stats(ctx context.Context) (pawl.Stats, error) {
-	checkpoints, keys, err := e.storedStats(ctx)
+// sweeps reads what the passes of the sweep did, and the settings in force.
+func (e *Engine) sweeps(ctx context.Context, tx store.Tx) (s pawl.SweepTotals, ages pawl.SweepOptions, err error) {
+	s, err = e.sweeper.Totals(ctx, tx)
 	if err != nil {
-		return pawl.Stats{}, err
+		return s, ages, err
 	}
-	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Stats, error) {
-		now, err := tx.Now(ctx)
-		if err != nil {
-			return pawl.Stats{}, err
-		}
-		s, err := store.Stats(ctx, tx, ns, now)
-		if err != nil {
-			return s, err
-		}
-		s.Checkpoints, s.Keys = checkpoints, keys
-		s.Sweeps, err = store.SweepTotals(ctx, tx, time.Duration(e.opts.Sweep.ScanIntervalSeconds)*time.Second)
-		s.Sweeps.IsRunning = s.Sweeps.IsRunning || e.active.Load()
-		if err != nil {
-			return s, err
-		}
-		ages, err := e.sweeper.InForce(ctx, tx)
-		s.Sweeps.Settings = e.sweeper.Text(ages)
-		return s, err
-	})
+	s.IsRunning = s.IsRunning || e.active.Load()
+	ages, err = e.sweeper.InForce(ctx, tx)
+	s.Settings = e.sweeper.Text(ages)
+	return s, ages, err
 }

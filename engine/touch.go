@@ -47,7 +47,7 @@ func (e *Engine) Heartbeat(ctx context.Context, calls []pawl.HeartbeatCall) ([]p
 	out, _, err := v.do(ctx, e, calls)
 	for i := range out {
 		if err == nil && out[i].Err == nil {
-			e.noteWorker(ctx, c.Namespace, calls[i].WorkerID)
+			e.k.Seen(ctx, e.k, c.Namespace, calls[i].WorkerID)
 		}
 	}
 	return out, err

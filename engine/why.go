@@ -22,7 +22,7 @@ const whyItems = 100
 // Why explains the state of an item or task; see pawl.Explainer.
 func (e *Engine) Why(ctx context.Context, id string) (pawl.Why, error) {
 	id = idform.Item(id)
-	if err := e.flushSeen(ctx); err != nil {
+	if err := e.k.WriteSeen(ctx, e.k); err != nil {
 		return pawl.Why{}, err
 	}
 	return view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (pawl.Why, error) {
@@ -30,15 +30,11 @@ func (e *Engine) Why(ctx context.Context, id string) (pawl.Why, error) {
 		if err != nil {
 			return pawl.Why{}, err
 		}
-		sweeps, err := store.SweepTotals(ctx, tx, time.Duration(e.opts.Sweep.ScanIntervalSeconds)*time.Second)
+		sweeps, ages, err := e.sweeps(ctx, tx)
 		if err != nil {
 			return pawl.Why{}, err
 		}
-		ages, err := e.sweeper.InForce(ctx, tx)
-		if err != nil {
-			return pawl.Why{}, err
-		}
-		x := &explainer{tx: tx, ns: ns, now: now, buryAfter: ages.BuryAfter, sweepsRest: !sweeps.IsRunning && !e.active.Load()}
+		x := &explainer{tx: tx, ns: ns, now: now, buryAfter: ages.BuryAfter, sweepsRest: !sweeps.IsRunning}
 		if strings.HasPrefix(id, "tsk_") {
 			why, err := x.task(ctx, id, 0)
 			return why.Why, err

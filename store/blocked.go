@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,7 +40,7 @@ func readClaiming(ctx context.Context, tx Tx, namespace string, now int64) (c cl
 		}
 		switch what {
 		case "live":
-			c.live = append(c.live, TypesOf(text))
+			c.live = append(c.live, text.List())
 		case "limits":
 			q.Limits = LimitsOf(string(text))
 			c.limited = append(c.limited, q)
@@ -53,15 +52,6 @@ func readClaiming(ctx context.Context, tx Tx, namespace string, now int64) (c cl
 		return nil
 	}, blockedSQL["who claims"], namespace, now-pawl.WorkerLive.Microseconds(), now)
 	return c, err
-}
-
-// TypesOf returns the list of types in a worker's row, or nil when the worker never
-// registered.
-func TypesOf(column Text) (types []string) {
-	if column != "" {
-		_ = json.Unmarshal([]byte(column), &types) // written by us
-	}
-	return types
 }
 
 // take says whether a live worker takes the type. Plan and apply items are claimed only by

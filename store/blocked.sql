@@ -76,24 +76,6 @@ SELECT 'all', 0, '', NULL
 FROM pawl.paused_namespaces p
 WHERE p.namespace = $1
 
--- name: pending tasks
-SELECT x.place, COUNT(*)
-FROM (
-  SELECT CASE WHEN t.solo = 1 THEN t.item_state
-    WHEN t.items > t.scheduled + t.waiting THEN 'queued'
-    WHEN t.scheduled > 0 THEN 'scheduled'
-    WHEN t.waiting > 0 THEN 'waiting'
-    ELSE 'queued' END AS place
-  FROM (
-    SELECT t.solo, t.item_state, t.items,
-      CASE WHEN t.solo = 1 THEN 0 ELSE (SELECT COUNT(*) FROM pawl.scheduled s WHERE s.task_id = t.id) END AS scheduled,
-      CASE WHEN t.solo = 1 THEN 0 ELSE (SELECT COUNT(*) FROM pawl.waiting g WHERE g.task_id = t.id) END AS waiting
-    FROM pawl.task_rows t
-    WHERE t.namespace = $1 AND t.state = 'queued'
-  ) t
-) x
-GROUP BY x.place
-
 -- name: workers seen
 SELECT k.types, k.last_seen_at
 FROM pawl.workers k

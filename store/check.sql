@@ -498,42 +498,6 @@ JOIN pawl.task_rows r ON r.id = t.id
 WHERE t.dedupes = 1 AND (t.input_hash IS NULL OR r.state IS NULL OR r.state IN @tasks(freed))
   AND NOT EXISTS (SELECT 1 FROM pawl.task_counters k WHERE k.task_id = t.id AND k.state = 'dead_lettered' AND k.todo = 1)
 
--- name: totals
-SELECT e.namespace, 'events', COUNT(*)
-FROM pawl.task_events e
-GROUP BY e.namespace
-UNION ALL
-SELECT @namespace_of(x.queue_id), x.state, x.items
-FROM (
-  SELECT queue_id, 'queued' AS state, COUNT(*) AS items FROM pawl.ready GROUP BY queue_id
-  UNION ALL
-  SELECT queue_id, 'scheduled', COUNT(*) FROM pawl.scheduled GROUP BY queue_id
-  UNION ALL
-  SELECT queue_id, 'waiting', COUNT(*) FROM pawl.waiting GROUP BY queue_id
-  UNION ALL
-  SELECT queue_id, @state_name(state), COUNT(*) FROM pawl.leases GROUP BY queue_id, state
-  UNION ALL
-  SELECT queue_id, @state_name(state), COUNT(*) FROM pawl.parked_items GROUP BY queue_id, state
-  UNION ALL
-  SELECT queue_id, @state_name(state), COUNT(*) FROM pawl.finished_items GROUP BY queue_id, state) x
-
--- name: states of tasks
-SELECT t.namespace, t.state, COUNT(*)
-FROM pawl.task_rows t
-GROUP BY t.namespace, t.state
-
--- A task of no namespace is being restored.
--- name: deletion
-SELECT 0
-FROM pawl.tasks t
-WHERE t.namespace = '*'
-UNION ALL
-SELECT d.id
-FROM pawl.task_events d
-WHERE d.move IN @events(task 'deleted') AND EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = d.task_id)
-  AND NOT EXISTS (SELECT 1 FROM pawl.tombstones b WHERE b.task_id = d.task_id AND b.event_id = d.id AND b.restored_at IS NOT NULL)
-LIMIT 1
-
 -- name: gate
 SELECT 'retention_gate', NULL, 'the record can be deleted from: ' || reason
 FROM pawl.retention_gate

@@ -92,7 +92,9 @@ var columnLists = func() map[string][]Column {
 		"new_task":       new(NewTask).Columns(),
 		"alike_task":     new(NewTask).Alike(),
 		"item_deps":      {{"needs_id", new(ItemID)}, {"item_id", new(ItemID)}},
-		"minute":         countedColumns(),
+		"minute":         countedColumns(minuteColumns),
+		"minute_waits":   countedColumns(minuteColumns[waitColumn:runColumn]),
+		"minute_runs":    countedColumns(minuteColumns[runColumn:]),
 	}
 	for i := range stateTables {
 		lists[stateTables[i].name] = r.columns(&stateTables[i])

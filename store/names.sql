@@ -29,3 +29,15 @@ WHERE id = $1
 INSERT INTO pawl.queues (namespace, type)
 VALUES ($1, $2)
 ON CONFLICT (namespace, type) DO NOTHING
+
+-- The namespaces that had work, those after $2, $1 at most. Each is found by one look-up in the index.
+-- name: namespaces
+WITH RECURSIVE x (namespace, n) AS (
+  SELECT (SELECT q.namespace FROM pawl.queues q WHERE q.namespace > $2 ORDER BY q.namespace LIMIT 1), 1
+  UNION ALL
+  SELECT (SELECT q.namespace FROM pawl.queues q WHERE q.namespace > x.namespace ORDER BY q.namespace LIMIT 1), x.n + 1
+  FROM x
+  WHERE x.namespace IS NOT NULL AND x.n < $1)
+SELECT x.namespace
+FROM x
+WHERE x.namespace IS NOT NULL

@@ -181,3 +181,8 @@ func expandQueues(query string) string {
 	query = expand(query, "@namespace_of(", in("(SELECT pawl.queues.namespace FROM pawl.queues WHERE pawl.queues.id = %s)"))
 	return expand(query, "@type_of(", in("(SELECT pawl.queues.type FROM pawl.queues WHERE pawl.queues.id = %s)"))
 }
+
+// Namespaces returns those after a name that had work, in order, at most limit.
+func Namespaces(ctx context.Context, tx Tx, after string, limit int) ([]string, error) {
+	return Strings(ctx, tx, namesSQL["namespaces"], limit, after)
+}

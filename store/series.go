@@ -26,9 +26,9 @@ var minuteColumns = func() []string {
 	return out
 }()
 
-// countedColumns is the list of minuteColumns for marks in statements.
-func countedColumns() (out []Column) {
-	for _, name := range minuteColumns {
+// countedColumns is a list of minuteColumns for marks in statements.
+func countedColumns(names []string) (out []Column) {
+	for _, name := range names {
 		out = append(out, Column{name, new(int64)})
 	}
 	return out
@@ -317,40 +317,3 @@ func readBacklog(ctx context.Context, tx Tx, minute int64) (out []queueBacklog, 
 	}
 	return out, nil
 }
-
-// Series reads the counters of the queues of a namespace. Since, Until and Step of the query
-// are set. It returns at most one point more than the given number.
-func Series(ctx context.Context, tx Tx, namespace string, q pawl.SeriesQuery, most int) ([]pawl.QueueSeries, error) {
-	out := []pawl.QueueSeries{}
-	err := EachRow(ctx, tx, func(rows Rows) error {
-		var kind string
-		var minute int64
-		var backlog [4]*int64
-		n := make([]int64, len(minuteColumns))
-		dest := []any{&kind, &minute, &backlog[0], &backlog[1], &backlog[2], &backlog[3]}
-		for i := range n {
-			dest = append(dest, &n[i])
-		}
-		if err := rows.Scan(dest...); err != nil {
-			return err
-		}
-		if len(out) == 0 || out[len(out)-1].Type != kind {
-			out = append(out, pawl.QueueSeries{Type: kind, Step: int(q.Step / time.Second)})
-		}
-		p := pawl.SeriesPoint{At: time.Unix(minute*60, 0).UTC(), Created: n[createdColumn], Claimed: n[claimedColumn],
-			Completed: n[completedColumn], Failed: n[failedColumn], Expired: n[expiredColumn], Retried: n[retriedColumn],
-			Cancelled: n[cancelledColumn], DeadLettered: n[deadColumn],
-			Wait: pawl.NewTiming(float64(n[waitColumn])/1e6, n[waitColumn+1:runColumn]),
-			Run:  pawl.NewTiming(float64(n[runColumn])/1e6, n[runColumn+1:])}
-		if backlog[0] != nil {
-			p.Backlog = &pawl.Backlog{Queued: *backlog[0], Leased: *backlog[1], Waiting: *backlog[2], Scheduled: *backlog[3]}
-		}
-		last := &out[len(out)-1]
-		last.Points = append(last.Points, p)
-		return nil
-	}, seriesSQL["series"], namespace, minuteOf(q.Since), minuteOf(q.Until.Add(time.Minute-time.Microsecond)),
-		int64(q.Step/time.Minute), len(q.Types) == 0, List(q.Types), most+1, int64(1e10))
-	return out, err
-}
-
-func minuteOf(t time.Time) int64 { return t.UnixMicro() / time.Minute.Microseconds() }

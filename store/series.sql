@@ -14,20 +14,6 @@ VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (queue_id, minute) DO UPDATE
 SET queued = $4, leased = $5, waiting = $6, scheduled = $7
 
--- The backlog of a step is that of its last minute that has one: the number of the minute is in
--- the upper digits, above $8.
--- name: series
-SELECT q.type, m.minute - m.minute % $4,
-  MAX(m.minute * CAST($8 AS bigint) + m.queued) % CAST($8 AS bigint), MAX(m.minute * CAST($8 AS bigint) + m.leased) % CAST($8 AS bigint),
-  MAX(m.minute * CAST($8 AS bigint) + m.waiting) % CAST($8 AS bigint), MAX(m.minute * CAST($8 AS bigint) + m.scheduled) % CAST($8 AS bigint),
-  @summed(minute)
-FROM pawl.queues q
-JOIN pawl.queue_minutes m ON m.queue_id = q.id
-WHERE q.namespace = $1 AND m.minute >= $2 AND m.minute < $3 AND ($5 OR q.type IN @list($6))
-GROUP BY q.type, 2
-ORDER BY q.type, 2
-LIMIT $7
-
 -- name: last backlog
 SELECT COALESCE(MAX(minute), 0)
 FROM pawl.queue_minutes

@@ -32,6 +32,7 @@ package store
 import (
 	"context"
 	"database/sql/driver"
+	"encoding/json"
 
 	"github.com/pawl-work/pawl"
 )
@@ -241,4 +242,12 @@ func (t Text) Value() (driver.Value, error) {
 		return nil, nil
 	}
 	return string(t), nil
+}
+
+// List returns the texts of which the function List made t; nil = it is "".
+func (t Text) List() (texts []string) {
+	if t != "" {
+		_ = json.Unmarshal([]byte(t), &texts) // written by us
+	}
+	return texts
 }

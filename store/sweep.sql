@@ -89,14 +89,3 @@ VALUES ($1)
 
 -- name: close gate
 DELETE FROM pawl.retention_gate
-
--- name: sweep totals
-SELECT CAST(COALESCE(SUM(scans), 0) AS BIGINT), CAST(COALESCE(SUM(recovered), 0) AS BIGINT), CAST(COALESCE(SUM(failed), 0) AS BIGINT)
-FROM pawl.sweeps
-
--- name: sweeps before
-SELECT id, server, expired_found, recovered, failed, checkpoints_created, errors, scan_duration_ms, detail, started_at
-FROM pawl.sweeps
-WHERE id > 0 AND id < $1
-ORDER BY id DESC
-LIMIT $2

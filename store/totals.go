@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-
-	"github.com/pawl-work/pawl"
 )
 
 var totalsSQL = Texts(sqlFiles, "totals.sql")
@@ -30,6 +28,9 @@ type total struct {
 	QueueName
 	move int
 }
+
+// Move returns what the code of the events stands for, as far as this program knows it.
+func (t total) Move() (m MoveCode, known bool) { return moveOf(t.move) }
 
 // totals are numbers of events.
 type totals map[total]int64
@@ -323,75 +324,4 @@ func moreThan(ctx context.Context, tx Tx, spans []Span, most int64) (bool, error
 		}
 	}
 	return false, nil
-}
-
-// states adds up the totals of a namespace: how many items, and tasks by their stored states, are
-// in each state, and how many events there are.
-func (t totals) states(namespace string) (items map[pawl.ItemState]int64, tasks map[string]int64, events int64) {
-	items, tasks = map[pawl.ItemState]int64{}, map[string]int64{}
-	for k, n := range t {
-		m, known := moveOf(k.move)
-		if k.Namespace != namespace {
-			continue
-		}
-		events += n
-		from, to := m.TaskFrom, m.TaskTo
-		switch {
-		case !known:
-			continue
-		case m.Class == MoveOfTask:
-			from, to = m.From, m.To
-		default:
-			items[pawl.ItemState(m.From)] -= n
-			items[pawl.ItemState(m.To)] += n
-		}
-		tasks[from] -= n
-		tasks[to] += n
-	}
-	delete(items, "")
-	delete(tasks, "")
-	for state, n := range items {
-		if n <= 0 {
-			delete(items, state)
-		}
-	}
-	return items, tasks, events
-}
-
-// OpenTasks adds up the totals: how many tasks of each namespace have neither ended nor failed.
-func (t totals) OpenTasks() map[string]int64 {
-	out := map[string]int64{}
-	for k, n := range t {
-		m, _ := moveOf(k.move)
-		from, to := m.TaskFrom, m.TaskTo
-		if m.Class == MoveOfTask {
-			from, to = m.From, m.To
-		}
-		if isOpen(from) {
-			out[k.Namespace] -= n
-		}
-		if isOpen(to) {
-			out[k.Namespace] += n
-		}
-	}
-	return out
-}
-
-func isOpen(state string) bool { return state != "" && !pawl.TaskState(state).Over() }
-
-// OfQueues adds up the totals: how many items are in each state, by queue.
-func (t totals) OfQueues() map[QueueName]map[string]int64 {
-	out := map[QueueName]map[string]int64{}
-	for k, n := range t {
-		m, known := moveOf(k.move)
-		if !known || m.Class == MoveOfTask || m.From == m.To {
-			continue
-		}
-		if out[k.QueueName] == nil {
-			out[k.QueueName] = map[string]int64{}
-		}
-		out[k.QueueName][m.From] -= n
-		out[k.QueueName][m.To] += n
-	}
-	return out
 }

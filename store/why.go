@@ -38,7 +38,7 @@ func LastSeen(ctx context.Context, tx Tx, namespace, typ string) (*time.Time, er
 		if err := rows.Scan(&types, &at); err != nil {
 			return nil, err
 		}
-		if list := TypesOf(types); slices.Contains(list, typ) || (liveTypes{list}).take(typ) {
+		if list := types.List(); slices.Contains(list, typ) || (liveTypes{list}).take(typ) {
 			return StampOf(&at), nil
 		}
 	}

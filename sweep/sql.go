@@ -20,8 +20,6 @@ var (
 	moveSQL       = store.Texts(sqlFiles, "move.sql")
 	revokeSQL     = store.Texts(sqlFiles, "revoke.sql")
 	segmentSQL    = store.Texts(sqlFiles, "segment.sql")
-	seriesSQL     = store.Texts(sqlFiles, "series.sql")
-	statsSQL      = store.Texts(sqlFiles, "stats.sql")
 	sweepSQL      = store.Texts(sqlFiles, "sweep.sql")
 	tombstoneSQL  = store.Texts(sqlFiles, "tombstone.sql")
 	typeSQL       = store.Texts(sqlFiles, "type.sql")

@@ -146,9 +146,9 @@ var (
 	slow = []step{
 		(*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).deletions, (*pass).copies,
 		(*pass).further, (*pass).effectKeys,
-		(*pass).checkpoints, (*pass).ownMessages, (*pass).chunks, (*pass).workers,
+		(*pass).checkpoints, (*pass).ownMessages, (*pass).chunks,
 		(*pass).foldStats, (*pass).retain, (*pass).blobs,
-		(*pass).tombstones, (*pass).feed, (*pass).counters, (*pass).failures, (*pass).space,
+		(*pass).tombstones, (*pass).feed, (*pass).failures, (*pass).space,
 		(*pass).gates, (*pass).hints, (*pass).leftovers,
 	}
 )

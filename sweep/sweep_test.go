@@ -170,7 +170,7 @@ func TestTotalsSurviveRetention(t *testing.T) {
 	each(t, func(h *fixture) {
 		totals := func() (s pawl.SweepTotals) {
 			h.OK(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
-				s, err = store.SweepTotals(ctx, tx, h.Interval())
+				s, err = h.Sweeper.Totals(ctx, tx)
 				return err
 			}))
 			return s
@@ -218,7 +218,7 @@ func TestQuickWritesNoRowForTimersAlone(t *testing.T) {
 
 func (h *fixture) sweeps() (rows []pawl.SweepStats, last int64, err error) {
 	err = h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
-		rows, last, err = store.ListSweeps(ctx, tx, 0, 100)
+		rows, last, err = h.Sweeper.Passes(ctx, tx, 0, 100)
 		return err
 	})
 	return rows, last, err
@@ -311,27 +311,6 @@ func TestSweepersShareTheWork(t *testing.T) {
 		h.pass()
 		h.same([]int64{sum.ExpiredFound, sum.Recovered, sum.CheckpointsCreated, sum.Errors}, []int64{600, 600, 600, 0},
 			"found, recovered, checkpoints, errors")
-	})
-}
-
-// Workers are removed a week after they were last seen, and the number per namespace is bounded.
-func TestWorkersAreForgotten(t *testing.T) {
-	each(t, func(h *fixture) {
-		insert := func(namespace string, n int) {
-			h.exec(fmt.Sprintf(`INSERT INTO pawl.workers (namespace, worker_id, started_at, last_seen_at)
-				WITH RECURSIVE ns(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM ns WHERE n < %d)
-				SELECT '%s', 'w' || n, %d, %d + n FROM ns`, n, namespace, h.Now().UnixMicro(), h.Now().UnixMicro()))
-		}
-		insert("few", 3)
-		h.Advance(pawl.RetainWorkers - time.Minute)
-		h.pass()
-		h.same(h.count("SELECT COUNT(*) FROM pawl.workers WHERE namespace = 'few'"), 3, "workers seen this week")
-		insert("many", pawl.MaxWorkers+1100)
-		h.Advance(2 * time.Minute)
-		h.pass()
-		h.same(h.count("SELECT COUNT(*) FROM pawl.workers WHERE namespace = 'few'"), 0, "workers not seen for a week")
-		h.same(h.count("SELECT COUNT(*) FROM pawl.workers WHERE namespace = 'many'"), pawl.MaxWorkers, "workers kept of a namespace")
-		h.same(h.count("SELECT COUNT(*) FROM pawl.workers WHERE worker_id = 'w1100'"), 0, "the worker seen before the others")
 	})
 }
 

@@ -44,21 +44,28 @@ type Core struct {
 	Blobs Blobs
 	// Signals are the signals of all namespaces.
 	Signals Signals
+	// Seen notes that a worker called by a Kernel. WriteSeen writes the workers that called since the last time.
+	Seen      func(ctx context.Context, k *Kernel, namespace, workerID string)
+	WriteSeen func(ctx context.Context, k *Kernel) error
+	// Sweeps reads what the passes of the sweep did, and what settings they have.
+	Sweeps func(ctx context.Context, tx store.Tx) (pawl.SweepTotals, error)
 	// Unclaimed is called when what a claim took is queued again, because its transaction was rolled back.
 	Unclaimed func(ctx context.Context)
 	// Signed returns how a transaction that begins after the call reads the newest checkpoint of the log that a known key
 	// has signed.
 	Signed func() (func(ctx context.Context, tx store.Tx) (store.SignedRoot, error), error)
 
-	// What rooms add that have a state in this process: what Run runs beside its loop until ctx ends, metrics, and warnings
-	// of the doctor.
+	// What rooms add that have a state in this process: what Run runs beside its loop until ctx ends, what its loop does every
+	// few seconds, metrics, and warnings of the doctor.
 	Loops    []func(ctx context.Context)
+	Often    []func(ctx context.Context)
 	Gauges   []func(ctx context.Context) ([]pawl.Gauge, error)
 	Warnings []func(ctx context.Context) ([]pawl.Warning, error)
 }
 
-// Feed is what rooms read of the event feed.
+// Feed is what rooms read of the event feed. Log gives a position to the events that have none yet, and counts them.
 type Feed interface {
+	Log(ctx context.Context) error
 	Newest() int64
 	Head(ctx context.Context) (int64, error)
 	Read(ctx context.Context, after int64, limit int) ([]pawl.Event, error)
@@ -93,6 +100,17 @@ func (k *Kernel) In(tx any) *Kernel {
 
 // Tasks returns the verbs of tasks. Their tasks have an origin.
 func (k *Kernel) Tasks(of Origin) Tasks { return k.Work(k, of) }
+
+// catchUp bounds how long a reader of counters waits until events that were committed before are counted.
+const catchUp = 500 * time.Millisecond
+
+// CountEvents adds the events that no engine has counted yet to the counters. It gives up after catchUp: then the engines that
+// run have not counted everything yet.
+func (k *Kernel) CountEvents(ctx context.Context) {
+	ctx, stop := context.WithTimeout(ctx, catchUp)
+	defer stop()
+	_ = k.Feed.Log(ctx) // a database that cannot be written answers with what was counted before
+}
 
 // over returns a Kernel whose verbs share a transaction.
 func (k *Kernel) over(s *Scope) *Kernel { return &Kernel{Core: k.Core, DB: s, Scope: s} }

@@ -1,4 +1,4 @@
-package engine_test
+package stats_test
 
 import (
 	"context"
@@ -155,5 +155,20 @@ func TestTheBacklogOfAnEmptiedQueueIsZero(t *testing.T) {
 		p.Advance(time.Minute)
 		backlog(time.Minute, 0)
 		backlog(time.Hour, 0)
+	})
+}
+
+// Counters of minutes are removed when they are as old as RetainCounters says.
+func TestOldMinutesAreRemoved(t *testing.T) {
+	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
+		need[pawl.Task](t)(pawl.Create(t.Context(), p.Engine, pawl.NewTask{Type: "a"}))
+		ok(t, p.Engine.Feed().Log(t.Context()))
+		for i, want := range []int{1, 0} {
+			p.Advance([]time.Duration{pawl.DefaultSweepOptions().RetainCounters - time.Hour, 2 * time.Hour}[i])
+			need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
+			if n := count(t, p, "SELECT COUNT(*) FROM pawl.queue_minutes WHERE created > 0"); n != want {
+				t.Errorf("%d minutes, want %d", n, want)
+			}
+		}
 	})
 }

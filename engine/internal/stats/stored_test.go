@@ -1,4 +1,4 @@
-package engine_test
+package stats_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package engine
+package stats
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
@@ -48,10 +49,9 @@ func (s *storedStats) of(namespace string) *storedCount {
 	return k
 }
 
-// storedStats returns the numbers of the caller's namespace. One caller counts at a time; the others
-// wait without a connection.
-func (e *Engine) storedStats(ctx context.Context) (int64, pawl.KeyStats, error) {
-	k := e.stored.of(pawl.CallerOf(ctx).Namespace)
+// read returns the numbers of the caller's namespace. One caller counts at a time; the others wait without a connection.
+func (s *storedStats) read(ctx context.Context, db *kernel.Kernel) (int64, pawl.KeyStats, error) {
+	k := s.of(pawl.CallerOf(ctx).Namespace)
 	select {
 	case k.turn <- struct{}{}:
 		defer func() { <-k.turn }()
@@ -62,9 +62,8 @@ func (e *Engine) storedStats(ctx context.Context) (int64, pawl.KeyStats, error) 
 	if began.Before(k.until) {
 		return k.checkpoints, k.keys, k.err
 	}
-	_, k.err = view(ctx, e, func(ctx context.Context, tx store.Tx, ns string) (_ struct{}, err error) {
-		k.checkpoints, k.keys, err = readStoredStats(ctx, tx, ns)
-		return struct{}{}, err
+	k.err = db.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		return k.count(ctx, tx, pawl.CallerOf(ctx).Namespace)
 	})
 	switch took := clock.Now().Sub(began); {
 	case k.err != nil && ctx.Err() == nil && !store.IsDown(k.err):
@@ -73,4 +72,14 @@ func (e *Engine) storedStats(ctx context.Context) (int64, pawl.KeyStats, error) 
 		k.until = began.Add(101 * took)
 	}
 	return k.checkpoints, k.keys, k.err
+}
+
+// count counts the checkpoints and the keys of a namespace, without those that belong to calls. It reads all of them.
+func (k *storedCount) count(ctx context.Context, tx store.Tx, namespace string) error {
+	_, err := store.Row(ctx, tx, []any{&k.checkpoints}, texts["checkpoints"], namespace)
+	if err == nil {
+		s := &k.keys
+		_, err = store.Row(ctx, tx, []any{&s.Pending, &s.Completed, &s.Failed, &s.Hits, &s.Misses, &s.Replays}, texts["key stats"], namespace)
+	}
+	return err
 }

@@ -1,4 +1,4 @@
-package store
+package stats
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
 )
 
 // fewEnough is how many events a database has at most of which the states of tasks are compared
@@ -18,17 +18,17 @@ type namespaceState struct{ namespace, state string }
 
 // wrongTotals compares the totals with the rows. While a task is being deleted, and while many events are not
 // counted yet, they differ.
-func (r Rule) wrongTotals(ctx context.Context, tx Tx, report func(Breach)) error {
-	counted, _, exact, err := ReadTotals(ctx, tx, "")
+func wrongTotals(ctx context.Context, tx store.Tx, report func(store.Breach)) error {
+	c, _, exact, err := readTotals(ctx, tx, "")
 	if err != nil || !exact {
 		return err
 	}
-	wrong, err := differing(ctx, tx, counted)
+	wrong, err := differing(ctx, tx, &c)
 	if err != nil || len(wrong) == 0 {
 		return err
 	}
 	var id int64
-	if deleting, err := Row(ctx, tx, []any{&id}, checkSQL["deletion"]); err != nil || deleting {
+	if deleting, err := store.Row(ctx, tx, []any{&id}, texts["deletion"]); err != nil || deleting {
 		return err
 	}
 	moves, some := tx.(interface{ Hides(namespace string) bool })
@@ -36,27 +36,22 @@ func (r Rule) wrongTotals(ctx context.Context, tx Tx, report func(Breach)) error
 		if some && moves.Hides(b.Subject) {
 			continue
 		}
-		b.Rule, b.Repair = r.Name, r.Repair
 		report(b)
 	}
 	return nil
 }
 
 // differing returns where the totals differ from the rows.
-func differing(ctx context.Context, tx Tx, counted totals) (out []Breach, err error) {
-	said, namespaces, events := map[namespaceState]int64{}, map[string]bool{}, int64(0)
-	for k := range counted {
-		namespaces[k.Namespace] = true
-	}
-	for ns := range namespaces {
-		items, _, n := counted.states(ns)
-		for state, n := range items {
-			said[namespaceState{ns, string(state)}] = n
+func differing(ctx context.Context, tx store.Tx, c *counted) (out []store.Breach, err error) {
+	said, events := map[namespaceState]int64{}, int64(0)
+	for ns, n := range c.events {
+		for state, n := range c.items[ns] {
+			said[namespaceState{ns, state}] = n
 		}
 		said[namespaceState{ns, "events"}] = n
 		events += n
 	}
-	there, err := countedStates(ctx, tx, "totals")
+	there, err := countedStates(ctx, tx, "counted rows")
 	if err != nil {
 		return nil, err
 	}
@@ -65,9 +60,9 @@ func differing(ctx context.Context, tx Tx, counted totals) (out []Breach, err er
 		return out, nil
 	}
 	clear(said)
-	for ns := range namespaces {
-		s := pawl.Stats{TasksByState: map[pawl.TaskState]int64{}}
-		if err := totalStates(ctx, tx, ns, counted, &s); err != nil {
+	for ns := range c.events {
+		s := noStats()
+		if err := c.states(ctx, tx, ns, &s); err != nil {
 			return nil, err
 		}
 		for state, n := range s.TasksByState {
@@ -80,24 +75,20 @@ func differing(ctx context.Context, tx Tx, counted totals) (out []Breach, err er
 	return append(out, compareStates("tasks that are ", said, there)...), nil
 }
 
-func countedStates(ctx context.Context, tx Tx, query string) (map[namespaceState]int64, error) {
+func countedStates(ctx context.Context, tx store.Tx, query string) (map[namespaceState]int64, error) {
 	out := map[namespaceState]int64{}
-	err := EachRow(ctx, tx, func(rows Rows) error {
+	err := store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var k namespaceState
 		var n int64
-		var state Text
-		if err := rows.Scan(&k.namespace, &state, &n); err != nil {
-			return err
-		}
-		k.state = string(state)
+		err := rows.Scan(&k.namespace, (*store.Text)(&k.state), &n)
 		out[k] += n
-		return nil
-	}, checkSQL[query])
+		return err
+	}, texts[query])
 	return out, err
 }
 
 // compareStates returns the differences between what the totals say and what is there.
-func compareStates(of string, said, there map[namespaceState]int64) (out []Breach) {
+func compareStates(of string, said, there map[namespaceState]int64) (out []store.Breach) {
 	for k := range there {
 		if _, known := said[k]; !known {
 			said[k] = 0
@@ -111,8 +102,8 @@ func compareStates(of string, said, there map[namespaceState]int64) (out []Breac
 		if k.state == "events" {
 			what = k.state
 		}
-		out = append(out, Breach{Subject: k.namespace, Found: fmt.Sprintf("%s: %d by the totals, %d rows", what, n, there[k])})
+		out = append(out, store.Breach{Subject: k.namespace, Found: fmt.Sprintf("%s: %d by the totals, %d rows", what, n, there[k])})
 	}
-	slices.SortFunc(out, func(a, b Breach) int { return strings.Compare(a.Subject+a.Found, b.Subject+b.Found) })
+	slices.SortFunc(out, func(a, b store.Breach) int { return strings.Compare(a.Subject+a.Found, b.Subject+b.Found) })
 	return out
 }
