@@ -45,7 +45,7 @@ func namespacesPage(ctx context.Context, tx store.Tx, p pawl.Page) (out pawl.Lis
 	}
 	for i, name := range list.Items {
 		n := &out.Items[i]
-		if n.Namespace, n.OpenTasks, n.Queued = name, counted.openTasks(name), counted.items[name][string(pawl.ItemQueued)]; !known {
+		if n.Namespace, n.OpenTasks, n.Queued = name, counted.openTasks(name), max(0, counted.items[name][string(pawl.ItemQueued)]); !known {
 			err = countRows(ctx, tx, n, now)
 		} else {
 			n.OldestQueuedAt, err = oldest.queued(ctx, tx, name)
