@@ -109,12 +109,19 @@ func states(t testing.TB, svc pawl.Service, task string) string {
 }
 
 // onPostgres runs a test that needs two transactions at once. SQLite has one writer:
-// other tests make the same calls there one after the other.
+// other tests make the same calls there one after the other. Both processes know the name of the
+// caller: with a new name a transaction begins again, after those that wait for its locks.
 func onPostgres(t *testing.T) (*pawltest.Pawl, [2]pawl.Service) {
 	t.Helper()
 	t.Parallel()
 	p := pawltest.Open(t, pawltest.Postgres)
-	return p, [2]pawl.Service{p.Engine, p.Another(engine.Options{})}
+	svc := [2]pawl.Service{p.Engine, p.Another(engine.Options{})}
+	for _, s := range svc {
+		if err := cancelTask(s, need[pawl.Task](t)(pawl.Create(t.Context(), s, pawl.NewTask{Type: "named"})).ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p, svc
 }
 
 // Items that are being added while the task is cancelled are cancelled with it, or

@@ -191,16 +191,15 @@ func (t goTest) run(ctx context.Context, env []string, report *Report) int {
 			cmd.Env = append(cmd.Env, "PAWL_WALK=8s") // the run without the detector takes its whole time
 		}
 	}
-	ownGroup(cmd)
+	var signal func(syscall.Signal)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
-		err = cmd.Start()
+		signal, err = startInGroup(cmd)
 	}
 	if err != nil {
 		note("go test: %v", err)
 		return 1
 	}
-	defer endGroupWithParent(cmd)()
 	ended := make(chan struct{})
 	watched := make(chan struct{})
 	go func() {
@@ -208,13 +207,13 @@ func (t goTest) run(ctx context.Context, env []string, report *Report) int {
 		select {
 		case <-ended:
 		case <-ctx.Done():
-			signalGroup(cmd, syscall.SIGTERM)
+			signal(syscall.SIGTERM)
 			select {
 			case <-ended:
 			case <-time.After(10 * time.Second):
 			}
 		}
-		signalGroup(cmd, syscall.SIGKILL)
+		signal(syscall.SIGKILL)
 	}()
 	readErr := report.Read(out, t)
 	err = cmd.Wait()

@@ -2,31 +2,26 @@ package main
 
 import (
 	"os/exec"
-	"strconv"
 	"syscall"
 )
 
-// ownGroup makes cmd the leader of a process group, which can be signalled as one.
-func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
-
-// signalGroup signals all processes that cmd started and that did not leave its group.
-func signalGroup(cmd *exec.Cmd, sig syscall.Signal) { _ = syscall.Kill(-cmd.Process.Pid, sig) }
-
-// endGroupWithParent starts a watcher that kills the group of cmd when this process ends without a word, as by a kill: its
-// stdin ends then. stop ends the watcher.
-func endGroupWithParent(cmd *exec.Cmd) (stop func()) {
-	watcher := exec.Command("sh", "-c", `read -r _; kill -9 -"$0"`, strconv.Itoa(cmd.Process.Pid))
-	ownGroup(watcher)
-	_, err := watcher.StdinPipe()
-	if err == nil {
-		err = watcher.Start()
+// startInGroup starts cmd in a process group of its own. signal reaches all processes that cmd started and that did not leave
+// the group. The group also ends when this process is killed, at any time after the start: its leader, which is older than
+// cmd, sees the end of its stdin then.
+func startInGroup(cmd *exec.Cmd) (signal func(syscall.Signal), err error) {
+	leader := exec.Command("sh", "-c", `trap '' TERM; read -r _; kill -9 0`)
+	leader.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if _, err = leader.StdinPipe(); err == nil {
+		err = leader.Start()
 	}
 	if err != nil {
-		note("what this run starts may outlive it: %v", err)
-		return func() {}
+		return nil, err
 	}
-	return func() {
-		_ = watcher.Process.Kill()
-		_ = watcher.Wait() // killed
+	go func() { _ = leader.Wait() }() // killed
+	signal = func(sig syscall.Signal) { _ = syscall.Kill(-leader.Process.Pid, sig) }
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: leader.Process.Pid}
+	if err = cmd.Start(); err != nil {
+		signal(syscall.SIGKILL)
 	}
+	return signal, err
 }

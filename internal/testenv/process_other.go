@@ -9,8 +9,6 @@ import (
 
 // On systems other than Linux, processes that the tests leave running are not ended.
 
-func ownGroup(*exec.Cmd) {}
-
-func signalGroup(cmd *exec.Cmd, _ syscall.Signal) { _ = cmd.Process.Kill() }
-
-func endGroupWithParent(*exec.Cmd) (stop func()) { return func() {} }
+func startInGroup(cmd *exec.Cmd) (signal func(syscall.Signal), err error) {
+	return func(syscall.Signal) { _ = cmd.Process.Kill() }, cmd.Start()
+}
