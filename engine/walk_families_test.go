@@ -104,6 +104,9 @@ func (w *concurrentWalk) deleteBeside(ctx context.Context, draw *rand.Rand, svc 
 	if err != nil {
 		return err
 	}
+	w.mu.Lock()
+	w.deleted = true // another worker may claim the child before it is deleted
+	w.mu.Unlock()
 	var child pawl.Task
 	var created, deleted error
 	var both sync.WaitGroup

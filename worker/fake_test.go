@@ -103,10 +103,10 @@ func (f *fake) Claim(ctx context.Context, req pawl.ClaimRequest) ([]pawl.Lease, 
 	f.mu.Lock()
 	f.note("claim", call{claim: req})
 	f.mu.Unlock()
-	if err := f.check(ctx, "claim"); err != nil {
-		return nil, err
-	}
 	for {
+		if err := f.check(ctx, "claim"); err != nil { // again after a wait: it may be down since
+			return nil, err
+		}
 		f.mu.Lock()
 		out, more := f.claim(req), f.more
 		f.mu.Unlock()
