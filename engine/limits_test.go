@@ -391,8 +391,9 @@ func TestHintsOfAQueueWithoutKeysAreRemoved(t *testing.T) {
 
 // A start is counted by the time at which the gate of its key was locked.
 func TestARateCountsFromTheLockOfItsGate(t *testing.T) {
-	p, svc := onPostgres(t)
-	ctx := t.Context()
+	t.Parallel()
+	p := pawltest.Open(t, pawltest.Postgres)
+	other, ctx := p.Another(engine.Options{}), t.Context() // one that has not read limits yet
 	need[pawl.Queue](t)(p.Engine.SetQueue(ctx, "a", pawl.QueuePatch(`{"per_key":{"pointer":"/t","rate":{"limit":1,"seconds":60}}}`)))
 	first := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, limitedTask("a", 1)))
 	second := need[pawl.Task](t)(pawl.Create(ctx, p.Engine, limitedTask("a", 1)))
@@ -400,7 +401,7 @@ func TestARateCountsFromTheLockOfItsGate(t *testing.T) {
 	g.close("SELECT FROM gates WHERE key = '1' FOR UPDATE")
 	claimed := make(chan int, 1)
 	go func() {
-		ls, err := svc[1].Claim(context.Background(), pawl.ClaimRequest{WorkerID: "w", TaskID: first.ID})
+		ls, err := other.Claim(context.Background(), pawl.ClaimRequest{WorkerID: "w", TaskID: first.ID})
 		if err != nil {
 			t.Error(err)
 		}
