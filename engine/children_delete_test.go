@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"context"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -9,7 +8,6 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
-	"github.com/pawl-work/pawl/store"
 )
 
 // A delete by force deletes at most 1,000 children in the call, of all generations. The others, and the
@@ -111,10 +109,7 @@ func TestADeleteByForceIsNotForgottenByAPassBesideIt(t *testing.T) {
 			need[[]pawl.Result[pawl.Task]](t)(p.Engine.CreateTasks(ctx, calls[:n]))
 			calls = calls[n:]
 		}
-		ok(t, p.Engine.DB().Do(ctx, func(ctx context.Context, tx store.Tx) error { // the call's first step
-			_, err := store.PassOn(ctx, tx, parent.ID, true)
-			return err
-		}))
+		ok(t, p.Exec("UPDATE pawl.parents SET todo = 2")) // the call's first step
 		var called atomic.Bool
 		beside := p.Another(engine.Options{Statement: func(query string) {
 			if strings.Contains(query, "l.doomed = 1") && called.CompareAndSwap(false, true) { // the pass has listed the parent

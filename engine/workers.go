@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
@@ -58,7 +59,7 @@ func (e *Engine) noteWorker(ctx context.Context, namespace, workerID string) {
 		return
 	}
 	e.after(func() {
-		if err := e.root.flushSeen(store.WithLockWait(context.WithoutCancel(ctx), lockedRow)); err != nil {
+		if err := e.root.flushSeen(store.WithLockWait(context.WithoutCancel(ctx), kernel.LockedRow)); err != nil {
 			e.logError(ctx, "writing the worker registry failed; retrying", err)
 		}
 	})

@@ -133,6 +133,20 @@ func awaitedEnds(ctx context.Context, tx Tx, ids []string) ([]awaitedEnd, error)
 	return out, nil
 }
 
+// EndedAwaited returns those of the tasks that are awaited and have ended, and have not been
+// counted: by the items that wait for them.
+func EndedAwaited(ctx context.Context, tx Tx, ids []string) (map[string][]string, error) {
+	ends, err := awaitedEnds(ctx, tx, ids)
+	if err != nil || len(ends) == 0 {
+		return nil, err
+	}
+	out := map[string][]string{}
+	for _, a := range ends {
+		out[a.item] = append(out[a.item], a.child)
+	}
+	return out, nil
+}
+
 // childState is the state of a task, and its error if it has not completed.
 type childState struct {
 	State   pawl.TaskState
