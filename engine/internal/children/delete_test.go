@@ -1,4 +1,4 @@
-package engine_test
+package children_test
 
 import (
 	"strings"
@@ -30,7 +30,7 @@ func TestADeleteByForceOfManyChildren(t *testing.T) {
 		const many, more = 900, 250
 		children(children(parent.ID, many)[0], more)
 		need[string](t)(first(p.Engine.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: parent.ID, Force: true, Reason: "why"}})))
-		o := typeFixture{T: t, Pawl: p}
+		o := fixture{t, p}
 		if n := o.count("SELECT COUNT(*) FROM pawl.tasks"); n < many+more+1-1000 {
 			t.Errorf("%d tasks are left by the call", n)
 		}
@@ -81,12 +81,12 @@ func TestManyChildrenEndTogether(t *testing.T) {
 				if n := statements.Load(); n > many {
 					t.Errorf("%s of %d children took %d statements", verb, many, n)
 				}
-				o := typeFixture{T: t, Pawl: p}
+				o := fixture{t, p}
 				if n := o.count("SELECT COUNT(*) FROM pawl.ready r JOIN pawl.queues q ON q.id = r.queue_id WHERE q.type = '" + verb + "'"); n > 0 {
 					t.Errorf("%s: %d children are queued", verb, n)
 				}
 			}
-			o := typeFixture{T: t, Pawl: p}
+			o := fixture{t, p}
 			if n := o.count("SELECT COUNT(*) FROM pawl.tasks"); n != many+1 {
 				t.Errorf("%d tasks are left", n)
 			}
@@ -121,7 +121,7 @@ func TestADeleteByForceIsNotForgottenByAPassBesideIt(t *testing.T) {
 			t.Error("the pass deleted no children")
 		}
 		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
-		if n := (typeFixture{T: t, Pawl: p}).count("SELECT COUNT(*) FROM pawl.tasks"); n != 0 {
+		if n := (fixture{t, p}).count("SELECT COUNT(*) FROM pawl.tasks"); n != 0 {
 			t.Errorf("%d tasks are left", n)
 		}
 	})
