@@ -26,7 +26,8 @@ type awaitedEnd struct {
 	failure     Text
 }
 
-// EndTasks is EndChildren for tasks by their ids. leftOut = nil leaves out no item.
+// EndTasks counts the tasks that have ended in the waits for them, each once. It queues the items that have what they need, and
+// fails those that cannot get it. It locks the waits, in the order of items. leftOut = nil leaves out no item.
 func EndTasks(ctx context.Context, tx Tx, ids []string, leftOut func(item string) bool) (out ChildrenEnded, err error) {
 	ends, err := awaitedEnds(ctx, tx, ids)
 	if leftOut != nil {

@@ -36,7 +36,7 @@ func (a asked) Delete(ctx context.Context, k *kernel.Kernel, of kernel.Origin, c
 		}
 		return err == nil, err
 	}
-	begin := func(by store.Text) error { // "" = the task stays until its other children are gone
+	begin := func(by store.Text) error { // who deletes the task after its children; "" = not noted yet
 		return f.k.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 			_, err := tx.Exec(ctx, texts["delete children"], store.TaskID(call.TaskID), by)
 			return err
