@@ -69,11 +69,6 @@ var plainColumns = map[string]string{
 	"queue_limits":       "namespace rules",
 	"gates":              "namespace pointer key",
 	"deadlines":          "namespace",
-	"parents":            "namespace delete_by",
-	"child_links":        "namespace key",
-	"child_waits":        "namespace name on_failure",
-	"awaited_children":   "state error",
-	"child_cancels":      "namespace",
 	"effects": "id namespace name key request_hash state sender worker_id key_id senders decided_by budget reservation outcome comment " +
 		"answer_hash error late_report source",
 }

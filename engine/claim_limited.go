@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -226,9 +227,9 @@ func (e *Engine) claimLimited(ctx context.Context, group []claimCall, q *store.L
 	if err = e.leasesOf(ctx, &c.claim, group, slices.Values([]string{q.Type})); err != nil {
 		return nil, err
 	}
-	wait := lockedRow
+	wait := kernel.LockedRow
 	if alone && e.scope == nil {
-		wait = lockedParent
+		wait = kernel.LockedCall
 	}
 	ctx = store.WithLockWait(ctx, wait)
 	for c.try = 1; ; c.try++ {

@@ -156,7 +156,7 @@ func (e *Engine) createTogether(ctx context.Context, out []pawl.Result[pawl.Task
 	}
 	var made []created
 	err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		made, err = insertDrafts(ctx, tx, e.db.Dialect().Hot, drafts)
+		made, err = e.insertDrafts(ctx, tx, drafts)
 		return err
 	})
 	if err != nil {
@@ -213,11 +213,11 @@ func (e *Engine) insertInTx(ctx context.Context, tx store.Tx, drafts []draft) ([
 	if err := e.gateDrafts(ctx, tx, drafts); err != nil {
 		return nil, err
 	}
-	return insertDrafts(ctx, tx, e.db.Dialect().Hot, drafts)
+	return e.insertDrafts(ctx, tx, drafts)
 }
 
 // insertDrafts inserts drafts whose items have their gates.
-func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draft) ([]created, error) {
+func (e *Engine) insertDrafts(ctx context.Context, tx store.Tx, drafts []draft) ([]created, error) {
 	n := 0
 	for i := range drafts {
 		n += len(drafts[i].items)
@@ -226,10 +226,10 @@ func insertDrafts(ctx context.Context, tx store.Tx, hot store.Hot, drafts []draf
 	for i := range drafts {
 		tasks, items = append(tasks, drafts[i].task), append(items, drafts[i].items...)
 	}
-	if err := linkChildren(ctx, tx, tasks); err != nil {
+	if err := e.k.Children.Link(ctx, tx, tasks); err != nil {
 		return nil, err
 	}
-	now, err := insertItems(ctx, tx, hot, tasks, items)
+	now, err := insertItems(ctx, tx, e.db.Dialect().Hot, tasks, items)
 	if err != nil {
 		return nil, err
 	}
@@ -308,7 +308,7 @@ func (e *Engine) createOnce(ctx context.Context, d draft) (pawl.Task, error) {
 					return err
 				}
 			}
-			made, err := insertDrafts(ctx, tx, e.db.Dialect().Hot, []draft{d})
+			made, err := e.insertDrafts(ctx, tx, []draft{d})
 			if err == nil {
 				now = made[0].now
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/budgets"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/internal/idform"
@@ -165,9 +166,9 @@ func (e *Engine) follow(ctx context.Context, f effects) {
 		e.advanceSoon(ctx, id)
 	}
 	e.endMessages(ctx, f.ended, "")
-	e.childrenEnded(ctx, f.children)
+	e.k.Children.Ended(ctx, e.k, e.origin, f.children)
 	if f.passOn {
-		e.passOn(ctx)
+		e.k.Children.PassOn(ctx, e.k, e.origin)
 	}
 	for _, id := range f.failing {
 		if err := tasktypes.Of(e.taskTypes).CancelRemaining(context.WithoutCancel(ctx), e.origin, id); err != nil {
@@ -183,8 +184,8 @@ func (e *Engine) wakeAfter(ctx context.Context) {
 		e.after(func() { e.root.wakeAfter(ctx) })
 		return
 	}
-	if err := e.k.Signals.WakeRest(store.WithLockWait(context.WithoutCancel(ctx), lockedRow), e.k); err != nil {
-		e.leftAside(ctx, "items that wait for a signal are queued by the next pass", err)
+	if err := e.k.Signals.WakeRest(store.WithLockWait(context.WithoutCancel(ctx), kernel.LockedRow), e.k); err != nil {
+		e.k.LeftAside(ctx, "items that wait for a signal are queued by the next pass", err)
 	}
 }
 

@@ -146,14 +146,11 @@ type core struct {
 	sweeper       *sweep.Sweeper
 	running       sync.Mutex // held by Run
 	observers     atomic.Pointer[[]pawl.Observer]
-	active        atomic.Bool             // a Run is in progress
-	childrenLeft  chan struct{}           // tells that there may be children to count or to cancel
-	logLags       chan struct{}           // tells the feed that the log may lack removals
-	asked         chan struct{}           // tells the guard that other servers ask questions
-	owed, limited atomic.Bool             // tasks may owe steps, or signals have items to wake; queues have limits
-	awaitedAfter  atomic.Pointer[awaited] // the last awaited child that settleAwaited compared
+	active        atomic.Bool   // a Run is in progress
+	logLags       chan struct{} // tells the feed that the log may lack removals
+	asked         chan struct{} // tells the guard that other servers ask questions
+	owed, limited atomic.Bool   // tasks may owe steps, or signals have items to wake; queues have limits
 	postponed     postponed
-	lockedRows    lockedRows      // what childrenEnded and passOn leave to the next pass
 	open          context.Context // ends with Close; Run ends with it
 	shut          context.CancelFunc
 }
@@ -191,11 +188,12 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{core: &core{opts: o, log: o.Log, leaveTo: leaveTo, childrenLeft: make(chan struct{}, 1),
+	e := &Engine{core: &core{opts: o, log: o.Log, leaveTo: leaveTo,
 		logLags: make(chan struct{}, 1), asked: make(chan struct{}, 1)}}
 	e.root = e
 	e.open, e.shut = context.WithCancel(context.Background())
 	e.k = kernel.New(&kernel.DB{DB: db, Wake: func() { e.hub.Wake(watch.Commits()) }, Statement: o.Statement}, o.Log)
+	e.k.Committed = e.committed
 	e.k.Unclaimed = func(ctx context.Context) {
 		e.queues.Forget()
 		e.hub.Wake(watch.Work(pawl.CallerOf(ctx).Namespace))
@@ -282,7 +280,7 @@ func (e *Engine) start(ctx context.Context, archives string) error {
 	host, _ := os.Hostname()
 	e.sweeper = &sweep.Sweeper{DB: e.db, Options: *e.opts.Sweep, NewID: e.k.IDs.Next, Server: host, Log: e.log,
 		Given: e.opts.SweepSet, GivenAll: e.opts.SweepSet == nil, GivenOnce: e.opts.SweepOnce, GivenDir: archives,
-		OnReady: e.itemsQueued, OnChildren: e.childrenCounted, OnPass: e.swept, OnGates: func() { e.limits.forgetGates() },
+		OnReady: e.itemsQueued, OnChildren: e.k.Children.Counted, OnPass: e.swept, OnGates: func() { e.limits.forgetGates() },
 		Objects: e.k.Blobs.Objects, Signed: e.k.Signed, Scratch: e.scratch,
 		Steps:  ofRooms(func(r kernel.Room) []store.Step { return r.Steps }),
 		Unused: ofRooms(func(r kernel.Room) []func() store.UnusedBlobs { return r.Unused })}
@@ -311,7 +309,9 @@ func (e *Engine) Close() error {
 	e.running.Lock() // waits until Run has returned
 	defer e.running.Unlock()
 	e.k.Guard.Close()
-	e.committers.close()
+	for _, c := range e.k.Committers { // claim before leave: it releases what no caller takes
+		c.Close()
+	}
 	e.feed.Close()
 	e.watcher.Close()
 	e.waits.Close()

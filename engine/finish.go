@@ -160,7 +160,7 @@ func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 	}
 	calls = slices.Clone(calls)
 	out := make([]pawl.Result[pawl.Moved], len(calls))
-	good, err := e.suspendFor(ctx, calls, out)
+	good, err := e.k.Children.Check(ctx, e.k, calls, out)
 	if err != nil || len(good) == 0 {
 		return out, err
 	}
@@ -179,7 +179,7 @@ func (e *Engine) Suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 			out[i].Value.Item = nil // it may be queued by the time that the caller reads it
 		}
 	}
-	e.childrenEnded(ctx, awaited) // those that had ended before
+	e.k.Children.Ended(ctx, e.k, e.origin, awaited) // those that had ended before
 	return out, nil
 }
 
@@ -190,11 +190,11 @@ func (e *Engine) suspend(ctx context.Context, calls []pawl.SuspendCall) ([]pawl.
 	}
 	return leave(ctx, e, store.VerbSuspend, through, calls, func(p *pawl.SuspendCall) pawl.Fence { return p.Fence },
 		func(p *pawl.SuspendCall) any {
-			return suspendBody{micros(p.Until), p.Signal, p.Key, p.Since, childWait(p.Children)}
+			return suspendBody{micros(p.Until), p.Signal, p.Key, p.Since, e.k.Children.Wait(p.Children)}
 		},
 		func(f *rules.Fields, p *pawl.SuspendCall) { f.Suspend(p, now) },
 		func(p *pawl.SuspendCall, l *store.Leave) {
-			l.Until, l.Signal, l.Key, l.Children = micros(p.Until), store.Text(p.Signal), store.Text(p.Key), childWait(p.Children)
+			l.Until, l.Signal, l.Key, l.Children = micros(p.Until), store.Text(p.Signal), store.Text(p.Key), e.k.Children.Wait(p.Children)
 			l.Ever = p.Since == pawl.SinceEver
 		})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pawl-work/pawl/engine/internal/commit"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -19,51 +20,34 @@ type groupCommitters struct {
 	complete   *commit.Committer[store.Complete, store.Moved]
 	leave      *commit.Committer[store.Leave, store.Moved]
 	await      *commit.Committer[store.Leave, store.Moved] // suspends for signals
-	children   *commit.Committer[endedChild, store.ChildrenEnded]
 	read       *commit.Committer[readCall, readAnswer]
 
 	openEffect   *commit.Committer[store.OpenEffect, int]
 	reportEffect *commit.Committer[store.ReportEffect, store.ReportEffect]
-
-	all []interface{ Close() } // all of the above, claim before leave: it releases what no caller takes
-}
-
-// newGroupCommitter returns a group committer of a verb whose groups run on e.
-func newGroupCommitter[Row, Ans any](e *Engine, verb string, o commit.Options[Row, Ans]) *commit.Committer[Row, Ans] {
-	o.DB, o.Panicked = e.db, e.k.LogPanic
-	if !o.Ungrouped {
-		o.Committed = func(calls int) { e.committed(verb, calls) }
-	}
-	c := commit.New(o)
-	e.committers.all = append(e.committers.all, c)
-	return c
 }
 
 func (e *Engine) openGroupCommitters() {
 	hot, stored, l := e.db.Dialect().Hot, e.db.Dialect().GroupCommits, &e.committers
 	e.db.Dialect().OnCommit(func(calls int) { e.committed("write", calls) })
-	l.create = newGroupCommitter(e, "create", commit.Options[draft, created]{
-		Verb: func(ctx context.Context, tx store.Tx, rows []draft) ([]created, error) {
-			return insertDrafts(ctx, tx, hot, rows)
-		},
-		Ungrouped: stored, LargeFlushes: 4, Size: func(d *draft) int { return len(d.items) }, Bytes: (*draft).Bytes,
+	l.create = kernel.GroupCommitter(e.k, "create", commit.Options[draft, created]{
+		Verb: e.insertDrafts, Ungrouped: stored, LargeFlushes: 4, Size: func(d *draft) int { return len(d.items) }, Bytes: (*draft).Bytes,
 		Ord: func(d *draft) *int { return &d.ord }, RowOf: func(b *created) *int { return &b.ord }})
-	l.claim = newGroupCommitter(e, "claim", commit.Options[claimCall, store.Claimed]{Execute: e.claimGroup,
+	l.claim = kernel.GroupCommitter(e.k, "claim", commit.Options[claimCall, store.Claimed]{Execute: e.claimGroup,
 		Ungrouped: stored, Fits: sameQueues, Size: func(c *claimCall) int { return c.who.Limit }, Orphaned: e.releaseOrphans,
 		Ord: func(c *claimCall) *int { return &c.ord }, RowOf: func(a *store.Claimed) *int { return &a.Claimant }})
 	touch := commit.Options[store.Touch, store.Touched]{Verb: hot.Touch,
 		Ungrouped: stored, Fits: func(a, b *store.Touch) bool { return a.Return == b.Return },
 		Item: func(r *store.Touch) string { return r.ItemID },
 		Ord:  func(r *store.Touch) *int { return &r.Ord }, RowOf: func(a *store.Touched) *int { return &a.Ord }}
-	l.heartbeat, l.progress = newGroupCommitter(e, "heartbeat", touch), newGroupCommitter(e, "progress", touch)
-	l.checkpoint = newGroupCommitter(e, "checkpoint", commit.Options[store.Checkpoint, store.Checkpointed]{Verb: hot.Checkpoint,
+	l.heartbeat, l.progress = kernel.GroupCommitter(e.k, "heartbeat", touch), kernel.GroupCommitter(e.k, "progress", touch)
+	l.checkpoint = kernel.GroupCommitter(e.k, "checkpoint", commit.Options[store.Checkpoint, store.Checkpointed]{Verb: hot.Checkpoint,
 		Ungrouped: stored, Item: func(r *store.Checkpoint) string { return r.ItemID },
 		Bytes: func(r *store.Checkpoint) int { return len(r.Snapshot) + len(r.Metadata) },
 		Ord:   func(r *store.Checkpoint) *int { return &r.Ord }, RowOf: func(a *store.Checkpointed) *int { return &a.Ord }})
-	l.append = newGroupCommitter(e, "append", commit.Options[store.Append, store.Appended]{Verb: hot.Append,
+	l.append = kernel.GroupCommitter(e.k, "append", commit.Options[store.Append, store.Appended]{Verb: hot.Append,
 		Ungrouped: stored, Item: func(r *store.Append) string { return r.ItemID }, Bytes: func(r *store.Append) int { return len(r.Body) },
 		Ord: func(r *store.Append) *int { return &r.Ord }, RowOf: func(a *store.Appended) *int { return &a.Ord }})
-	l.complete = newGroupCommitter(e, "complete", commit.Options[store.Complete, store.Moved]{Verb: hot.Complete,
+	l.complete = kernel.GroupCommitter(e.k, "complete", commit.Options[store.Complete, store.Moved]{Verb: hot.Complete,
 		Ungrouped: stored, Fits: func(a, b *store.Complete) bool { return a.Return == b.Return },
 		Item: func(r *store.Complete) string { return r.ItemID }, Bytes: func(r *store.Complete) int { return len(r.Result) },
 		Ord: func(r *store.Complete) *int { return &r.Ord }, RowOf: func(a *store.Moved) *int { return &a.Ord }})
@@ -71,18 +55,14 @@ func (e *Engine) openGroupCommitters() {
 		Ungrouped: stored, Fits: func(a, b *store.Leave) bool { return a.Return == b.Return },
 		Item: func(r *store.Leave) string { return r.ItemID }, Bytes: func(r *store.Leave) int { return len(r.Error) },
 		Ord: func(r *store.Leave) *int { return &r.Ord }, RowOf: func(a *store.Moved) *int { return &a.Ord }}
-	l.leave = newGroupCommitter(e, "leave", leave)
+	l.leave = kernel.GroupCommitter(e.k, "leave", leave)
 	leave.Cold, leave.Verb = true, func(ctx context.Context, tx store.Tx, rows []store.Leave) ([]store.Moved, error) {
-		return e.k.Signals.Await(ctx, tx, rows, func() ([]store.Moved, error) { return store.Await(ctx, tx, hot, rows) })
+		return e.k.Signals.Await(ctx, tx, rows, func() ([]store.Moved, error) {
+			return e.k.Children.Await(ctx, tx, rows, func() ([]store.Moved, error) { return hot.Leave(ctx, tx, rows) })
+		})
 	}
-	l.await = newGroupCommitter(e, "await", leave)
-	l.children = newGroupCommitter(e, "children", commit.Options[endedChild, store.ChildrenEnded]{
-		Verb: func(ctx context.Context, tx store.Tx, rows []endedChild) ([]store.ChildrenEnded, error) {
-			return endChildren(ctx, tx, rows, e.lockedRows.has)
-		},
-		Cold: true, LeavesLocked: true, Ungrouped: stored, Item: func(c *endedChild) string { return c.TaskID },
-		Ord: func(c *endedChild) *int { return &c.Ord }, RowOf: func(a *store.ChildrenEnded) *int { return &a.Ord }})
-	l.read = newGroupCommitter(e, "read", commit.Options[readCall, readAnswer]{Execute: e.readGroup,
+	l.await = kernel.GroupCommitter(e.k, "await", leave)
+	l.read = kernel.GroupCommitter(e.k, "read", commit.Options[readCall, readAnswer]{Execute: e.readGroup,
 		Ord: func(r *readCall) *int { return &r.ord }, RowOf: func(a *readAnswer) *int { return &a.ord }})
 	e.openEffectCommitters()
 }
@@ -90,18 +70,11 @@ func (e *Engine) openGroupCommitters() {
 // openEffectCommitters opens those of effects. A transaction decides about a call that meets a lock.
 func (e *Engine) openEffectCommitters() {
 	hot, stored, l := e.db.Dialect().Hot, e.db.Dialect().GroupCommits, &e.committers
-	l.openEffect = newGroupCommitter(e, "open_effect", commit.Options[store.OpenEffect, int]{Verb: hot.OpenEffect,
+	l.openEffect = kernel.GroupCommitter(e.k, "open_effect", commit.Options[store.OpenEffect, int]{Verb: hot.OpenEffect,
 		LeavesLocked: true, Ungrouped: stored, Item: func(r *store.OpenEffect) string { return r.ItemID },
 		Ord: func(r *store.OpenEffect) *int { return &r.Ord }, RowOf: func(ord *int) *int { return ord }})
-	l.reportEffect = newGroupCommitter(e, "report_effect", commit.Options[store.ReportEffect, store.ReportEffect]{Verb: hot.ReportEffect,
+	l.reportEffect = kernel.GroupCommitter(e.k, "report_effect", commit.Options[store.ReportEffect, store.ReportEffect]{Verb: hot.ReportEffect,
 		LeavesLocked: true, Ungrouped: stored, Item: func(r *store.ReportEffect) string { return r.ItemID },
 		Bytes: func(r *store.ReportEffect) int { return len(r.Effect.Answer) + len(r.Effect.Error) },
 		Ord:   func(r *store.ReportEffect) *int { return &r.Ord }, RowOf: func(a *store.ReportEffect) *int { return &a.Ord }})
-}
-
-// close refuses further calls and waits until no flush is running.
-func (c *groupCommitters) close() {
-	for _, one := range c.all {
-		one.Close()
-	}
 }

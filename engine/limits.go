@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
 )
@@ -249,7 +250,7 @@ func (e *Engine) keyQueues(ctx context.Context) error {
 		due, err = store.DueKeying(ctx, tx, keyingSoon.Microseconds(), keyingGrace.Microseconds(), keyingEvery.Microseconds())
 		return err
 	})
-	ctx = store.WithLockWait(ctx, lockedRow)
+	ctx = store.WithLockWait(ctx, kernel.LockedRow)
 	for i := 0; err == nil && i < len(due); i++ {
 		err = e.unlessLocked(ctx, func(ctx context.Context) error {
 			var mine bool

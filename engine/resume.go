@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -43,7 +44,7 @@ func (e *Engine) resume(ctx context.Context, itemID string, read func(*resuming)
 		if err != nil {
 			return pawl.ResumeState{}, err
 		}
-		return read(&resuming{tx: tx, ns: ns, item: it, held: held, answer: e.k.Signals.Answers(ns, it.TaskID, it.ID)})
+		return read(&resuming{tx: tx, ns: ns, item: it, held: held, kids: e.k.Children, answer: e.k.Signals.Answers(ns, it.TaskID, it.ID)})
 	})
 }
 
@@ -54,6 +55,7 @@ type resuming struct {
 	item store.ItemRow
 	held bool
 
+	kids   kernel.Children
 	answer func(ctx context.Context, tx store.Tx, a pawl.Awaited, c *pawl.Checkpoint) (pawl.SentSignal, bool, error)
 }
 
@@ -226,7 +228,7 @@ func (p *resumePage) messages(ctx context.Context, after string) (string, error)
 }
 
 func (p *resumePage) children(ctx context.Context, after string) (string, error) {
-	wait, err := readChildWait(ctx, p.tx, p.item.ID)
+	wait, err := p.kids.Of(ctx, p.tx, p.item.ID)
 	if err != nil || wait == nil {
 		return "", err
 	}
@@ -239,7 +241,7 @@ func (p *resumePage) children(ctx context.Context, after string) (string, error)
 	}
 	l, err := store.PagesIn(p.room, pawl.Page{Limit: wholeList, Cursor: after}, size, func(c pawl.ChildResult) string { return c.ID },
 		func(page pawl.Page) (pawl.List[pawl.ChildResult], error) {
-			return endedChildren(ctx, p.tx, p.item.ID, page)
+			return p.kids.Results(ctx, p.tx, p.item.ID, page)
 		})
 	wait.Items = l.Items
 	p.out.Children = wait

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -9,6 +10,7 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/blobs"
 	"github.com/pawl-work/pawl/engine/internal/budgets"
 	"github.com/pawl-work/pawl/engine/internal/bulk"
+	"github.com/pawl-work/pawl/engine/internal/children"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/keys"
 	"github.com/pawl-work/pawl/engine/internal/logs"
@@ -36,6 +38,7 @@ type rooms struct {
 	*uploads
 	*onceKeys
 	*statistics
+	*kids
 }
 
 // The names of the fields.
@@ -51,6 +54,7 @@ type (
 	uploads    = blobs.Blobs
 	onceKeys   = keys.Keys
 	statistics = stats.Stats
+	kids       = children.Children
 )
 
 func newRooms(k *kernel.Kernel, o *Options, witnesses []*translog.Witness) rooms {
@@ -58,7 +62,7 @@ func newRooms(k *kernel.Kernel, o *Options, witnesses []*translog.Witness) rooms
 	return rooms{
 		apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k), logs.New(k, l.Key, l.Send, witnesses),
 		signals.New(k), tasktypes.New(k, o.Hooks, o.RegisteredTypesOnly, &budgets.Type), blobs.New(k, o.Blobs, o.BlobStores, o.MaxBlobBytes),
-		keys.New(k), stats.New(k),
+		keys.New(k), stats.New(k), children.New(k),
 	}
 }
 
@@ -67,14 +71,15 @@ func (r rooms) over(k *kernel.Kernel) rooms {
 	return rooms{
 		apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k), logs.Over(r.logged, k),
 		signals.Over(k), tasktypes.Over(r.taskTypes, k), blobs.Over(r.uploads, k), keys.Over(r.onceKeys, k),
-		stats.Over(r.statistics, k),
+		stats.Over(r.statistics, k), children.Over(r.kids, k),
 	}
 }
 
 // declared are the declarations of the rooms.
 func declared() []kernel.Room {
 	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared(), relays.Declared(),
-		logs.Declared(), signals.Declared(), tasktypes.Declared(), blobs.Declared(), keys.Declared(), unique.Declared(), stats.Declared()}
+		logs.Declared(), signals.Declared(), tasktypes.Declared(), blobs.Declared(), keys.Declared(), unique.Declared(), stats.Declared(),
+		children.Declared()}
 }
 
 // ofRooms joins what each room declares of one kind.
@@ -108,6 +113,7 @@ type work struct{ *Engine }
 // Draft implements kernel.Tasks.
 func (w work) Draft(ctx context.Context, t *pawl.NewTask, a kernel.Allowed) (kernel.Draft, error) {
 	d, err := w.draft(ctx, t, "", &drafting{stored: a.Stored, reserved: a.Reserved})
+	d.task.Spawned = a.Spawned
 	return &d, err
 }
 
@@ -132,11 +138,46 @@ func (w work) CheckQueue(ctx context.Context, typ string, priority int) error {
 
 // Follow implements kernel.Tasks.
 func (w work) Follow(ctx context.Context, f kernel.After) {
-	w.follow(ctx, effects{queued: f.Queued, waking: f.Waking, children: f.Children, advance: f.Advance})
+	then := effects{queued: f.Queued, waking: f.Waking, children: f.Children, advance: f.Advance}
+	if d := f.Failed; d != nil {
+		then = then.and(effects{followUp: true, ended: []string{d.ItemID}, failing: []string{d.TaskID}, children: []string{d.TaskID}})
+	}
+	w.follow(ctx, then)
 }
 
 // Ours implements kernel.Tasks.
 func (w work) Ours(ctx context.Context, f pawl.Fence) error { return w.ours(ctx, f) }
+
+// Stated implements kernel.Tasks.
+func (w work) Stated(ctx context.Context, calls []pawl.SpawnCall,
+	run func(ctx context.Context, k *kernel.Kernel, calls []pawl.SpawnCall) ([]pawl.Result[pawl.Task], error)) ([]pawl.Result[pawl.Task],
+	error) {
+	return withProvenance(ctx, w.Engine, "create", calls, subjectOfTask,
+		func(e *Engine, ctx context.Context, calls []pawl.SpawnCall) ([]pawl.Result[pawl.Task], error) {
+			return run(ctx, e.k, calls)
+		})
+}
+
+// Refer implements kernel.Tasks.
+func (w work) Refer(ctx context.Context, op string, d kernel.Draft) error {
+	return w.referTask(ctx, op, d.TaskID(), d.(*draft).blobs())
+}
+
+// CancelAlone implements kernel.Tasks.
+func (w work) CancelAlone(ctx context.Context, call *pawl.TaskCall) error {
+	return w.cancelAlone(ctx, call)
+}
+
+// Delete implements kernel.Tasks.
+func (w work) Delete(ctx context.Context, call pawl.TaskCall, most *atomic.Int64) error {
+	return w.deleteTask(ctx, pawl.CallerOf(ctx), call, most)
+}
+
+// Remove implements kernel.Tasks.
+func (w work) Remove(ctx context.Context, namespace, taskID string, by store.Deletion) error {
+	w.log.InfoContext(ctx, "task deleted", "task_id", taskID, "namespace", namespace, "actor", by.Actor.ID)
+	return w.sweeper.Delete(ctx, namespace, taskID, by)
+}
 
 // DeleteEnded implements kernel.Tasks.
 func (w work) DeleteEnded(ctx context.Context, namespace string, taskIDs []string, by store.Deletion) ([]string, error) {

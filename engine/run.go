@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/bulk"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/engine/internal/schedules"
 	"github.com/pawl-work/pawl/internal/clock"
@@ -21,7 +22,7 @@ import (
 const peek = 500 * time.Millisecond
 
 const (
-	passLimit = 10 * time.Minute // of one statement in a whole pass
+	passLimit = kernel.PassLimit // of one statement in a whole pass
 	peekLimit = 10 * time.Second // of the statement that asks what falls due
 	often     = 5 * time.Second  // between two looks at what other processes may have left
 	seldom    = 30 * time.Second // between two looks at what peek finds, too
@@ -104,13 +105,12 @@ func (e *Engine) beginLoops(ctx context.Context, passes *sync.WaitGroup) {
 	}
 	passes.Go(func() { schedules.Loop(store.WithLimit(ctx, passLimit), e.timetables) })
 	passes.Go(func() { e.advanceLoop(ctx) })
-	passes.Go(func() { e.watchChildren(store.WithLimit(ctx, passLimit)) })
 	passes.Go(func() { e.sweeper.Keep(store.WithLimit(ctx, passLimit)) }) // separate: retention may take longer than an expired lease may wait
 }
 
 // tell tells the loops what other processes have left to them.
 func (e *Engine) tell(d due) {
-	for loop, has := range map[chan struct{}]bool{e.logLags: d.Removals, e.childrenLeft: d.Children, e.asked: d.Asked} {
+	for loop, has := range map[chan struct{}]bool{e.logLags: d.Removals, e.asked: d.Asked} {
 		if !has {
 			continue
 		}
@@ -118,6 +118,9 @@ func (e *Engine) tell(d due) {
 		case loop <- struct{}{}:
 		default: // it was told already
 		}
+	}
+	if d.Children {
+		e.k.Children.Tell()
 	}
 	if d.Steps {
 		e.owed.Store(true)
@@ -243,7 +246,7 @@ func (e *Engine) tick(ctx context.Context) (s pawl.TickStats, err error) {
 		return err
 	}
 	for _, step := range []func(context.Context) error{fire, e.advanceAll, e.keyQueues,
-		func(ctx context.Context) error { return bulk.Run(ctx, e.bulks, bulk.InSweep) }, e.settleAwaited} {
+		func(ctx context.Context) error { return bulk.Run(ctx, e.bulks, bulk.InSweep) }, e.k.Children.Settle} {
 		if err == nil {
 			err = e.unlessLocked(ctx, step)
 		}
@@ -255,7 +258,7 @@ func (e *Engine) tick(ctx context.Context) (s pawl.TickStats, err error) {
 func (e *Engine) unlessLocked(ctx context.Context, step func(context.Context) error) error {
 	err := step(ctx)
 	if errors.Is(err, store.ErrLocked) {
-		e.leftAside(ctx, "a step of the sweep is left to the next one", err)
+		e.k.LeftAside(ctx, "a step of the sweep is left to the next one", err)
 		return nil
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/internal/clock"
@@ -26,7 +27,7 @@ func (e *Engine) advanceSoon(ctx context.Context, taskID string) {
 func (e *Engine) advanceItem(ctx context.Context, taskID string, item *store.StateRow) *store.StateRow {
 	item, err := e.advance(context.WithoutCancel(ctx), taskID, item)
 	if err != nil {
-		e.leftAside(ctx, "a task is left to the sweep", err, "task_id", taskID)
+		e.k.LeftAside(ctx, "a task is left to the sweep", err, "task_id", taskID)
 	}
 	return item
 }
@@ -56,7 +57,7 @@ func (e *Engine) advanceLoop(ctx context.Context) {
 // advanceOwed is advanceAll without the tasks that are postponed, and without looks at what quick has not found.
 func (e *Engine) advanceOwed(ctx context.Context) error {
 	if !e.owed.Swap(false) {
-		return tasktypes.Of(e.taskTypes).CancelRemaining(store.WithLockWait(ctx, lockedRow), e.origin, "")
+		return tasktypes.Of(e.taskTypes).CancelRemaining(store.WithLockWait(ctx, kernel.LockedRow), e.origin, "")
 	}
 	var notes []string
 	if e.postponed.any() {
@@ -80,7 +81,7 @@ func (e *Engine) advanceAll(ctx context.Context) error {
 }
 
 func (e *Engine) advanceEach(ctx context.Context, waits func(taskID, state string, now int64) bool) error {
-	ctx = store.WithLockWait(ctx, lockedRow)
+	ctx = store.WithLockWait(ctx, kernel.LockedRow)
 	if err := tasktypes.Of(e.taskTypes).CancelRemaining(ctx, e.origin, ""); err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func (e *Engine) advanceEach(ctx context.Context, waits func(taskID, state strin
 		}
 		for _, t := range late {
 			if err := e.expireApproval(pawl.As(ctx, pawl.Caller{Namespace: t.Namespace}), t.ID); err != nil {
-				e.leftAside(ctx, "expiring an approval failed; retrying", err, "task_id", t.ID)
+				e.k.LeftAside(ctx, "expiring an approval failed; retrying", err, "task_id", t.ID)
 			}
 			expired = t
 		}
@@ -132,7 +133,7 @@ func (e *Engine) advance(ctx context.Context, taskID string, item *store.StateRo
 			return d.step(ctx, tx)
 		})
 		if of != nil {
-			e.postponed.note(taskID, state, of.Now, !of.failed && !errors.Is(err, tasktypes.ErrNoHook))
+			e.postponed.note(taskID, state, of.Now, !of.failed && !errors.Is(err, kernel.ErrNoHook))
 		}
 		if failed, ok := asApplyFailure(err); ok {
 			out, err = e.withDecision(ctx, taskID, "advance", func(ctx context.Context, tx store.Tx, d *taskDecision) (effects, error) {

@@ -15,7 +15,6 @@ var (
 	addItemsSQL   = store.Texts(sqlFiles, "add_items.sql")
 	blobSQL       = store.Texts(sqlFiles, "blob.sql")
 	blockedSQL    = store.Texts(sqlFiles, "blocked.sql")
-	childrenSQL   = store.Texts(sqlFiles, "children.sql")
 	deadlineSQL   = store.Texts(sqlFiles, "deadline.sql")
 	decideSQL     = store.Texts(sqlFiles, "decide.sql")
 	effectSQL     = store.Texts(sqlFiles, "effect.sql")

@@ -246,9 +246,7 @@ func (e *Engine) DeleteTasks(ctx context.Context, calls []pawl.TaskCall) ([]pawl
 	out := make([]pawl.Result[string], len(calls))
 	for i, call := range calls {
 		out[i].Value = call.TaskID
-		var most atomic.Int64
-		most.Store(passOnAtOnce)
-		out[i].Err = e.deleteTask(ctx, c, call, &most)
+		out[i].Err = e.deleteTask(ctx, c, call, nil)
 	}
 	return out, nil
 }
@@ -280,12 +278,11 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 	by := store.Deletion{Key: c.Key, Reason: call.Reason, Bulk: e.origin.Bulk}
 	by.Actor = actor(c, pawl.ActorUser, "")
 	if t.Children > 0 {
-		if gone, err := e.deleteChildren(ctx, c, call, by, most); err != nil || !gone {
+		if gone, err := e.k.Children.Delete(ctx, e.k, e.origin, call, by, most); err != nil || !gone {
 			return err
 		}
 	}
-	e.log.InfoContext(ctx, "task deleted", "task_id", call.TaskID, "namespace", c.Namespace, "actor", c.ActorID)
-	return e.sweeper.Delete(ctx, c.Namespace, call.TaskID, by)
+	return work{e}.Remove(ctx, c.Namespace, call.TaskID, by)
 }
 
 // cancelToDelete cancels a task that is to be deleted. Without force it refuses one that holds
@@ -294,10 +291,7 @@ func (e *Engine) deleteTask(ctx context.Context, c pawl.Caller, call pawl.TaskCa
 func (e *Engine) cancelToDelete(ctx context.Context, c pawl.Caller, call pawl.TaskCall) error {
 	cancel := pawl.TaskCall{TaskID: call.TaskID, Reason: call.Reason}
 	if call.Force {
-		if err := e.cancelAhead(ctx, &cancel, cancelBatch); err != nil {
-			return err
-		}
-		if err := e.cancelChild(ctx, &cancel); err != nil && pawl.CodeOf(err) != pawl.CodeConflict {
+		if err := e.cancelAlone(ctx, &cancel); err != nil && pawl.CodeOf(err) != pawl.CodeConflict {
 			return err
 		}
 		return nil
@@ -307,7 +301,7 @@ func (e *Engine) cancelToDelete(ctx context.Context, c pawl.Caller, call pawl.Ta
 		if err != nil {
 			return pawl.Task{}, effects{}, err
 		}
-		children, err := countChildren(ctx, tx, call.TaskID)
+		children, err := e.k.Children.Count(ctx, tx, call.TaskID)
 		if err != nil {
 			return pawl.Task{}, effects{}, err
 		}
@@ -323,6 +317,22 @@ func (e *Engine) cancelToDelete(ctx context.Context, c pawl.Caller, call pawl.Ta
 			return pawl.Task{}, effects{}, err
 		}
 		task, then, err := e.changeIn(ctx, tx, "cancel", &cancel)
+		then.passOn = false
+		return task, then, err
+	})
+	if err == nil {
+		e.endMessages(ctx, nil, call.TaskID)
+	}
+	return err
+}
+
+// cancelAlone cancels a task. Its children are left to the caller.
+func (e *Engine) cancelAlone(ctx context.Context, call *pawl.TaskCall) error {
+	if err := e.cancelAhead(ctx, call, cancelBatch); err != nil {
+		return err
+	}
+	_, err := change(ctx, e, func(ctx context.Context, tx store.Tx) (pawl.Task, effects, error) {
+		task, then, err := e.changeIn(ctx, tx, "cancel", call)
 		then.passOn = false
 		return task, then, err
 	})

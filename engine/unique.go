@@ -38,7 +38,7 @@ func (h held) Insert(ctx context.Context, tx store.Tx, until *int64) (int64, err
 	if until != nil {
 		h.d.items[0].RunAt = until
 	}
-	made, err := insertDrafts(ctx, tx, h.db.Dialect().Hot, []draft{*h.d})
+	made, err := h.insertDrafts(ctx, tx, []draft{*h.d})
 	if err != nil {
 		return 0, err
 	}

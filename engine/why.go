@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/budgets"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -34,7 +35,7 @@ func (e *Engine) Why(ctx context.Context, id string) (pawl.Why, error) {
 		if err != nil {
 			return pawl.Why{}, err
 		}
-		x := &explainer{tx: tx, ns: ns, now: now, buryAfter: ages.BuryAfter, sweepsRest: !sweeps.IsRunning}
+		x := &explainer{tx: tx, kids: e.k.Children, ns: ns, now: now, buryAfter: ages.BuryAfter, sweepsRest: !sweeps.IsRunning}
 		if strings.HasPrefix(id, "tsk_") {
 			why, err := x.task(ctx, id, 0)
 			return why.Why, err
@@ -52,6 +53,7 @@ func (e *Engine) Why(ctx context.Context, id string) (pawl.Why, error) {
 // explainer reads what explains the items of a namespace, in one snapshot.
 type explainer struct {
 	tx         store.Tx
+	kids       kernel.Children
 	ns         string
 	now        int64
 	buryAfter  time.Duration
@@ -145,7 +147,7 @@ func (x *explainer) waiting(ctx context.Context, f *whyFacts, depth int) error {
 	case pawl.BlockedByDependency:
 		return x.because(ctx, f, w.First, depth)
 	case pawl.BlockedByChildren:
-		child, err := openChild(ctx, x.tx, f.Item.ID)
+		child, err := x.kids.Open(ctx, x.tx, f.Item.ID)
 		if err != nil || child == "" || depth >= maxCauses {
 			return err
 		}
@@ -287,10 +289,4 @@ func longestSilent(ctx context.Context, tx store.Tx, id string, ofQueue bool, no
 	_, err = store.Row(ctx, tx, []any{(*store.ItemID)(&held)}, blockedSQL["longest silent"], queue, from, to, now,
 		pawl.HeartbeatsPerLease, pawl.DefaultStaleBeats)
 	return held, err
-}
-
-// openChild returns the first child that an item waits for and that has not ended; "" = none.
-func openChild(ctx context.Context, tx store.Tx, itemID string) (id string, err error) {
-	_, err = store.Row(ctx, tx, []any{(*store.TaskID)(&id)}, childrenSQL["open child"], store.ItemID(itemID))
-	return id, err
 }

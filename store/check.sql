@@ -449,48 +449,6 @@ SELECT @item_text(l.item_id), l.task_id, 'its lease counts ' || l.effects || ' o
 FROM pawl.leases l
 WHERE l.effects <> (SELECT COUNT(*) FROM pawl.effects f WHERE f.item_id = l.item_id AND f.attempt = l.attempt AND f.sender = 'attempt' AND f.state = 'open')
 
--- One of the two may be in its archive, or being restored from it.
--- name: links of children
-SELECT @task_text(l.child_id), l.child_id, 'it is linked to ' || @task_text(l.parent_id) || ', and one of the two is not there, or of another namespace'
-FROM pawl.child_links l
-LEFT JOIN pawl.tasks t ON t.id = l.child_id
-LEFT JOIN pawl.parents p ON p.task_id = l.parent_id AND p.namespace = l.namespace
-LEFT JOIN pawl.tasks o ON o.id = l.parent_id AND o.namespace <> '*'
-WHERE t.id IS NULL AND (o.id IS NULL OR NOT EXISTS (SELECT 1 FROM pawl.archives a WHERE a.task_id = l.child_id AND a.namespace = l.namespace))
-  OR o.id IS NULL AND NOT EXISTS (SELECT 1 FROM pawl.archives a WHERE a.task_id = l.parent_id AND a.namespace = l.namespace)
-  OR t.namespace <> l.namespace OR t.parent_id IS NULL AND t.id IS NOT NULL OR t.parent_id <> l.parent_id
-  OR o.namespace <> l.namespace OR o.id IS NOT NULL AND p.task_id IS NULL
-
--- What is applied ends by itself. A task that was restored after its parent had been cancelled stays.
--- name: orphan_child
-SELECT @task_text(x.id), x.id, 'it is ' || x.state || ', and its parent ' || @task_text(x.parent_id) || ' is ' || COALESCE(x.parent, 'not there')
-FROM (
-  SELECT t.id, t.parent_id, (SELECT r.state FROM pawl.task_rows r WHERE r.id = t.id) AS state, (SELECT p.state FROM pawl.task_rows p WHERE p.id = t.parent_id) AS parent
-  FROM pawl.tasks t
-  WHERE t.id > $1 AND t.id <= $2 AND t.parent_id IS NOT NULL
-) x
-WHERE x.state NOT IN @tasks(ended) AND x.state <> 'applied'
-  AND (x.parent = 'cancelled' AND NOT EXISTS (SELECT 1 FROM pawl.parents p WHERE p.task_id = x.parent_id AND p.todo > 0)
-    OR x.parent IS NULL AND NOT EXISTS (SELECT 1 FROM pawl.archives a WHERE a.task_id = x.parent_id))
-  AND NOT EXISTS (SELECT 1 FROM pawl.archives a WHERE a.task_id = x.id)
-
--- name: parent_unlinked
-SELECT @task_text(t.id), t.id, 'its parent is ' || @task_text(t.parent_id) || ', and there is no link to it'
-FROM pawl.tasks t
-JOIN pawl.tasks p ON p.id = t.parent_id
-WHERE t.id > $1 AND t.id <= $2 AND NOT EXISTS (SELECT 1 FROM pawl.child_links l WHERE l.child_id = t.id)
-
--- name: waits for children
-SELECT @item_text(x.item_id), x.task_id, 'it counts ' || x.ended || ' of ' || x.total || ' as ended and ' || x.failed || ' as failed; of ' || x.children || ' children ' || x.over || ' have ended, ' || x.lost || ' of them without completing'
-FROM (
-  SELECT w.item_id, w.task_id, w.total, w.ended, w.failed, COUNT(a.child_id) AS children, COUNT(a.state) AS over,
-    CAST(COALESCE(SUM(CASE WHEN a.state <> 'completed' THEN 1 ELSE 0 END), 0) AS bigint) AS lost
-  FROM pawl.child_waits w
-  LEFT JOIN pawl.awaited_children a ON a.item_id = w.item_id
-  GROUP BY w.item_id, w.task_id, w.total, w.ended, w.failed
-) x
-WHERE x.total <> x.children OR x.ended <> x.over OR x.failed <> x.lost
-
 -- name: input hash
 SELECT @task_text(t.id), t.id, 'it is ' || COALESCE(r.state, 'nowhere') || ' with input hash ' || COALESCE(t.input_hash, 'none')
 FROM pawl.tasks t

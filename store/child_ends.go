@@ -26,7 +26,8 @@ type awaitedEnd struct {
 	failure     Text
 }
 
-// EndTasks is EndChildren for tasks by their ids. leftOut = nil leaves out no item.
+// EndTasks counts the tasks that have ended in the waits for them, each once. It queues the items that have what they need, and
+// fails those that cannot get it. It locks the waits, in the order of items. leftOut = nil leaves out no item.
 func EndTasks(ctx context.Context, tx Tx, ids []string, leftOut func(item string) bool) (out ChildrenEnded, err error) {
 	ends, err := awaitedEnds(ctx, tx, ids)
 	if leftOut != nil {
@@ -129,6 +130,20 @@ func awaitedEnds(ctx context.Context, tx Tx, ids []string) ([]awaitedEnd, error)
 		if childOver(pawl.TaskState(a.state)) {
 			out = append(out, a)
 		}
+	}
+	return out, nil
+}
+
+// EndedAwaited returns those of the tasks that are awaited and have ended, and have not been
+// counted: by the items that wait for them.
+func EndedAwaited(ctx context.Context, tx Tx, ids []string) (map[string][]string, error) {
+	ends, err := awaitedEnds(ctx, tx, ids)
+	if err != nil || len(ends) == 0 {
+		return nil, err
+	}
+	out := map[string][]string{}
+	for _, a := range ends {
+		out[a.item] = append(out[a.item], a.child)
 	}
 	return out, nil
 }

@@ -37,25 +37,3 @@ func childOver(s pawl.TaskState) bool {
 	status := s.Status()
 	return status == pawl.StatusCompleted || status == pawl.StatusFailed || status == pawl.StatusCancelled
 }
-
-// OwnChildren refuses ids that are no children of a task.
-func OwnChildren(ctx context.Context, tx Tx, taskID string, ids []string) error {
-	return ownChildren(ctx, tx, "own children", taskID, ids)
-}
-
-func ownChildren(ctx context.Context, tx Tx, query, taskID string, ids []string) error {
-	own, err := TaskIDs(ctx, tx, childrenSQL[query], TaskList(ids), TaskID(taskID))
-	if err != nil {
-		return err
-	}
-	known := make(map[string]bool, len(own))
-	for _, id := range own {
-		known[id] = true
-	}
-	for _, id := range ids {
-		if !known[id] {
-			return pawl.NotFound("child", id+" of task "+taskID)
-		}
-	}
-	return nil
-}

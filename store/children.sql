@@ -1,20 +1,5 @@
 -- Children of tasks, and the items that wait for them.
 
--- A link may be that of a child which retention has removed.
--- name: own children
-SELECT l.child_id
-FROM pawl.child_links l
-JOIN pawl.tasks t ON t.id = l.child_id
-WHERE l.child_id IN @ids($1) AND l.parent_id = $2
-
--- name: keep children
-SELECT l.child_id
-FROM pawl.child_links l
-JOIN pawl.tasks t ON t.id = l.child_id
-WHERE l.child_id IN @ids($1) AND l.parent_id = $2
-ORDER BY l.child_id
-@kept
-
 -- name: parents of tasks
 SELECT l.parent_id
 FROM pawl.child_links l
@@ -33,24 +18,6 @@ FROM pawl.child_links l
 WHERE l.child_id IN @ids($1)
 ORDER BY l.child_id
 @lock
-
--- name: put wait
-INSERT INTO pawl.child_waits (item_id, namespace, task_id, attempt, name, need, on_failure, total, ended, failed)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, 0)
-ON CONFLICT (item_id) DO UPDATE SET attempt = $4, name = $5, need = $6, on_failure = $7, total = $8, ended = 0, failed = 0, over = 0
-
--- name: forget awaited
-DELETE FROM pawl.awaited_children
-WHERE item_id = $1
-
--- name: put awaited
-INSERT INTO pawl.awaited_children (child_id, item_id)
-VALUES ($1, $2)
-
--- name: hold item
-UPDATE pawl.waiting
-SET needs = 1
-WHERE item_id = $1
 
 -- name: open waits for children
 SELECT a.child_id, a.item_id, w.task_id
@@ -81,9 +48,10 @@ UPDATE pawl.child_waits
 SET ended = $2, failed = $3, over = $4
 WHERE item_id = $1
 
+-- What is to be deleted stays so.
 -- name: pass on
 UPDATE pawl.parents
-SET todo = CASE WHEN todo > $2 THEN todo ELSE $2 END
+SET todo = CASE WHEN todo > 1 THEN todo ELSE 1 END
 WHERE task_id = $1
 
 -- name: cancel rest

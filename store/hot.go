@@ -363,8 +363,8 @@ type Leave struct {
 	CheckpointID string
 	Until        *int64
 	Signal, Key  Text
-	Ever         bool       // suspend: for Await alone: any stored signal ends the wait
-	Children     *ChildWait // suspend: for Await alone
+	Ever         bool       // suspend for a signal: any stored signal ends the wait
+	Children     *ChildWait // suspend: the room of children stores it
 	Request      int64      // as in Complete
 }
 

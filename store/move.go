@@ -105,7 +105,9 @@ func Apply(ctx context.Context, tx Tx, now int64, c Change) (Applied, error) {
 		err = t.conclude(ctx, tx, now, c, &out)
 	}
 	if err == nil && out.Task == "cancelled" && t.parent > 0 {
-		out.PassesOn, err = PassOn(ctx, tx, c.TaskID, false)
+		var parents int64
+		parents, err = tx.Exec(ctx, childrenSQL["pass on"], TaskID(c.TaskID))
+		out.PassesOn = parents > 0
 	}
 	if err != nil || c.Verb != "cancel" || c.ItemIDs == nil || out.Task != "cancelled" {
 		return out, err

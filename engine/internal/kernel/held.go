@@ -25,14 +25,24 @@ func (k *Kernel) Held(ctx context.Context, f pawl.Fence, op string,
 		if err != nil || held {
 			return err
 		}
-		it, now, err := k.Item(ctx, f.ItemID)
-		if err == nil {
-			err = rules.CheckFence(rules.Item(it), f, now, op)
-		}
-		if err != nil {
+		if err := k.CheckFence(ctx, f, op); err != nil {
 			return err
 		}
 	}
+	return Busy(op)
+}
+
+// CheckFence returns why a fence does not hold; nil = it does now.
+func (k *Kernel) CheckFence(ctx context.Context, f pawl.Fence, op string) error {
+	it, now, err := k.Item(ctx, f.ItemID)
+	if err != nil {
+		return err
+	}
+	return rules.CheckFence(rules.Item(it), f, now, op)
+}
+
+// Busy is the error of a call whose fence holds, but whose item others keep changing.
+func Busy(op string) error {
 	return &pawl.Error{Code: pawl.CodeUnavailable, Op: op, Message: "another call is changing the item; try again"}
 }
 

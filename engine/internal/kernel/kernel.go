@@ -17,8 +17,15 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// LockedRow is how long work in the background waits for each row that another transaction locks.
-const LockedRow = 100 * time.Millisecond
+// PassLimit is the time limit of a statement of work in the background.
+const PassLimit = 10 * time.Minute
+
+const (
+	// LockedRow is how long work in the background waits for each row that another transaction locks.
+	LockedRow = 100 * time.Millisecond
+	// LockedCall is how long a call waits for such a row of what it can leave aside.
+	LockedCall = 500 * time.Millisecond
+)
 
 // Core is what all Kernels of an open database share.
 type Core struct {
@@ -42,6 +49,8 @@ type Core struct {
 	Refer func(ctx context.Context, w *Write, op, text string) error
 	// Blobs are the uploaded blobs of all namespaces.
 	Blobs Blobs
+	// Children are the children of tasks of all namespaces.
+	Children Children
 	// Signals are the signals of all namespaces.
 	Signals Signals
 	// Seen notes that a worker called by a Kernel. WriteSeen writes the workers that called since the last time.
@@ -61,6 +70,11 @@ type Core struct {
 	Often    []func(ctx context.Context)
 	Gauges   []func(ctx context.Context) ([]pawl.Gauge, error)
 	Warnings []func(ctx context.Context) ([]pawl.Warning, error)
+
+	// Committed is told how many calls of a verb a group committer has carried out.
+	Committed func(verb string, calls int)
+	// Committers are the group committers, in the order in which they are closed.
+	Committers []interface{ Close() }
 }
 
 // Feed is what rooms read of the event feed. Log gives a position to the events that have none yet, and counts them.
@@ -133,6 +147,29 @@ func OffForGood(op, what string) error {
 // lock is free.
 func Transient(err error) bool {
 	return errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrLocked)
+}
+
+// GroupCommitter returns a group committer of a verb whose groups run on k.
+func GroupCommitter[Row, Ans any](k *Kernel, verb string, o commit.Options[Row, Ans]) *commit.Committer[Row, Ans] {
+	o.DB, o.Panicked = k.DB, k.LogPanic
+	if !o.Ungrouped {
+		o.Committed = func(calls int) { k.Committed(verb, calls) }
+	}
+	c := commit.New(o)
+	k.Committers = append(k.Committers, c)
+	return c
+}
+
+// ErrNoHook says that this process lacks a hook of a type.
+var ErrNoHook = errors.New("another process may have the hook")
+
+// LeftAside logs that something is left to the next pass. A lock that another transaction holds is no error.
+func (k *Kernel) LeftAside(ctx context.Context, what string, err error, args ...any) {
+	level := slog.LevelWarn
+	if errors.Is(err, store.ErrLocked) || errors.Is(err, ErrNoHook) {
+		level = slog.LevelDebug
+	}
+	k.Log.Log(ctx, level, what, append(args, "error", err)...)
 }
 
 // LogError logs that something which is repeated has failed, unless ctx has ended or nothing acts here.

@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-work/pawl"
@@ -26,22 +27,36 @@ type Tasks interface {
 	DeleteEnded(ctx context.Context, namespace string, taskIDs []string, by store.Deletion) ([]string, error)
 	// EndLeases ends the leases that were claimed with an API key.
 	EndLeases(ctx context.Context, keyID string, by store.Actor) error
+	// Stated runs the calls of a batch of spawns, and stores the provenance that they state.
+	Stated(ctx context.Context, calls []pawl.SpawnCall,
+		run func(ctx context.Context, k *Kernel, calls []pawl.SpawnCall) ([]pawl.Result[pawl.Task], error)) ([]pawl.Result[pawl.Task], error)
+	// Refer keeps the uploaded blobs that a draft refers to.
+	Refer(ctx context.Context, op string, d Draft) error
+	// CancelAlone cancels a task, but not its children.
+	CancelAlone(ctx context.Context, call *pawl.TaskCall) error
+	// Delete deletes a task as pawl.TaskOperator does, and before it at most as many of its children, and of theirs, as most
+	// says. With more, the rest and the task are left to the background.
+	Delete(ctx context.Context, call pawl.TaskCall, most *atomic.Int64) error
+	// Remove removes a task that has ended.
+	Remove(ctx context.Context, namespace, taskID string, by store.Deletion) error
 	// Log brings the log up to date: what is removed is in it before.
 	Log(ctx context.Context) error
 }
 
 // After is what follows from a change.
 type After struct {
-	Queued   []store.DueItem // items that became claimable
-	Waking   bool            // a signal may have items left to queue
-	Children []string        // tasks that are children, and may have ended
-	Advance  []string        // tasks that the engine has to advance
+	Queued   []store.DueItem  // items that became claimable
+	Waking   bool             // a signal may have items left to queue
+	Children []string         // tasks that are children, and may have ended
+	Advance  []string         // tasks that the engine has to advance
+	Failed   *store.Dependent // an item that failed because of others
 }
 
 // Allowed is what a draft may be that a caller's task may not.
 type Allowed struct {
 	Stored   bool // it is stored already: older rules may have allowed it
 	Reserved bool // of a type that is reserved for Pawl
+	Spawned  store.Spawned
 }
 
 // Draft is a task that is being created.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/internal/shellwords"
 	"github.com/pawl-work/pawl/store"
 )
@@ -32,9 +33,6 @@ func checkHooks(all map[string]pawl.Hooks) error {
 	}
 	return nil
 }
-
-// ErrNoHook says that this process lacks a hook of a type.
-var ErrNoHook = errors.New("another process may have the hook")
 
 // notedHooks are the hooks whose types the database knows.
 var notedHooks = []string{"Check", "AutoApprove"}
@@ -134,7 +132,7 @@ func (r *Rules) noHook(name string) error {
 	return &pawl.Error{
 		Code:    pawl.CodeUnavailable,
 		Message: fmt.Sprintf("the type %s needs the hook %s, which this process does not have", r.Name, name),
-		Err:     ErrNoHook,
+		Err:     kernel.ErrNoHook,
 	}
 }
 

@@ -1,4 +1,4 @@
-package engine_test
+package children_test
 
 import (
 	"testing"
@@ -10,7 +10,6 @@ import (
 // The results of children that a parent waits for are those of their tasks, not of an item that has a child's id.
 func TestAParentGetsTheResultsOfItsChildren(t *testing.T) {
 	pawltest.Each(t, func(t *testing.T, p *pawltest.Pawl) {
-		o := typeFixture{t, p}
 		types := []pawl.Type{
 			{Name: "planned", Plan: pawl.Plan{Mode: pawl.PlanItem}},
 			{Name: "applied", Acceptance: true, Apply: pawl.Apply{Mode: pawl.ApplyItem}},
@@ -37,10 +36,11 @@ func TestAParentGetsTheResultsOfItsChildren(t *testing.T) {
 		done(one("planned"), `"planned"`)
 		done(one("grown"), `"first"`)
 		done(one("grown"), `"second"`)
-		o.submit(one("applied"), `"submitted"`)
+		submitted := one("applied")
+		need[pawl.Moved](t)(first(p.Engine.Submit(t.Context(), []pawl.SubmitCall{{Fence: submitted.Fence(), Result: []byte(`"submitted"`)}})))
 		done(one("applied.apply"), `{"result":"applied"}`)
 		done(one("plain"), `"plain"`)
-		o.sweep()
+		need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
 		state := need[pawl.ResumeState](t)(p.Engine.Resume(t.Context(), l.ID))
 		got := map[string]string{}
 		for _, c := range state.Children.Items {

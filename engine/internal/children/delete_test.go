@@ -1,7 +1,6 @@
-package engine_test
+package children_test
 
 import (
-	"context"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -9,7 +8,6 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
 	"github.com/pawl-work/pawl/pawltest"
-	"github.com/pawl-work/pawl/store"
 )
 
 // A delete by force deletes at most 1,000 children in the call, of all generations. The others, and the
@@ -32,7 +30,7 @@ func TestADeleteByForceOfManyChildren(t *testing.T) {
 		const many, more = 900, 250
 		children(children(parent.ID, many)[0], more)
 		need[string](t)(first(p.Engine.DeleteTasks(ctx, []pawl.TaskCall{{TaskID: parent.ID, Force: true, Reason: "why"}})))
-		o := typeFixture{T: t, Pawl: p}
+		o := fixture{t, p}
 		if n := o.count("SELECT COUNT(*) FROM pawl.tasks"); n < many+more+1-1000 {
 			t.Errorf("%d tasks are left by the call", n)
 		}
@@ -83,12 +81,12 @@ func TestManyChildrenEndTogether(t *testing.T) {
 				if n := statements.Load(); n > many {
 					t.Errorf("%s of %d children took %d statements", verb, many, n)
 				}
-				o := typeFixture{T: t, Pawl: p}
+				o := fixture{t, p}
 				if n := o.count("SELECT COUNT(*) FROM pawl.ready r JOIN pawl.queues q ON q.id = r.queue_id WHERE q.type = '" + verb + "'"); n > 0 {
 					t.Errorf("%s: %d children are queued", verb, n)
 				}
 			}
-			o := typeFixture{T: t, Pawl: p}
+			o := fixture{t, p}
 			if n := o.count("SELECT COUNT(*) FROM pawl.tasks"); n != many+1 {
 				t.Errorf("%d tasks are left", n)
 			}
@@ -111,10 +109,7 @@ func TestADeleteByForceIsNotForgottenByAPassBesideIt(t *testing.T) {
 			need[[]pawl.Result[pawl.Task]](t)(p.Engine.CreateTasks(ctx, calls[:n]))
 			calls = calls[n:]
 		}
-		ok(t, p.Engine.DB().Do(ctx, func(ctx context.Context, tx store.Tx) error { // the call's first step
-			_, err := store.PassOn(ctx, tx, parent.ID, true)
-			return err
-		}))
+		ok(t, p.Exec("UPDATE pawl.parents SET todo = 2")) // the call's first step
 		var called atomic.Bool
 		beside := p.Another(engine.Options{Statement: func(query string) {
 			if strings.Contains(query, "l.doomed = 1") && called.CompareAndSwap(false, true) { // the pass has listed the parent
@@ -126,7 +121,7 @@ func TestADeleteByForceIsNotForgottenByAPassBesideIt(t *testing.T) {
 			t.Error("the pass deleted no children")
 		}
 		need[pawl.SweepStats](t)(p.Engine.Sweep(ctx))
-		if n := (typeFixture{T: t, Pawl: p}).count("SELECT COUNT(*) FROM pawl.tasks"); n != 0 {
+		if n := (fixture{t, p}).count("SELECT COUNT(*) FROM pawl.tasks"); n != 0 {
 			t.Errorf("%d tasks are left", n)
 		}
 	})

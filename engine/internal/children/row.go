@@ -1,9 +1,8 @@
-package engine
+package children
 
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 
@@ -11,10 +10,8 @@ import (
 	"github.com/pawl-work/pawl/store"
 )
 
-// linkChildren locks the parents of new tasks, counts the children and links them. Tasks without
-// a parent are skipped. A parent that does not exist is not_found; one that has ended or failed
-// is a conflict.
-func linkChildren(ctx context.Context, tx store.Tx, tasks []store.NewTask) error {
+// Link implements kernel.Children.
+func (asked) Link(ctx context.Context, tx store.Tx, tasks []store.NewTask) error {
 	of := map[store.TaskID][]*store.NewTask{}
 	for i := range tasks {
 		if p := tasks[i].ParentID; p != nil {
@@ -35,7 +32,7 @@ func linkChildRows(ctx context.Context, tx store.Tx, parent store.TaskID, childr
 		return err
 	}
 	var depth, count int
-	if _, err := store.Row(ctx, tx, []any{&depth, &count}, childrenSQL["count children"], parent, ns, len(children)); err != nil {
+	if _, err := store.Row(ctx, tx, []any{&depth, &count}, texts["count children"], parent, ns, len(children)); err != nil {
 		return err
 	}
 	if depth > pawl.MaxChildDepth {
@@ -50,24 +47,24 @@ func linkChildRows(ctx context.Context, tx store.Tx, parent store.TaskID, childr
 	for i, c := range children {
 		rows[i] = []any{store.TaskID(c.ID), ns, parent, store.ItemID(c.Spawned.ItemID), c.Spawned.Key, depth}
 	}
-	return tx.ExecEach(ctx, childrenSQL["link child"], rows)
+	return tx.ExecEach(ctx, texts["link child"], rows)
 }
 
-// countChildren returns how many children a task has had. A task that is locked gets no more.
-func countChildren(ctx context.Context, tx store.Tx, taskID string) (n int, err error) {
-	_, err = store.Row(ctx, tx, []any{&n}, childrenSQL["children so far"], store.TaskID(taskID))
+// Count implements kernel.Children.
+func (asked) Count(ctx context.Context, tx store.Tx, taskID string) (n int, err error) {
+	_, err = store.Row(ctx, tx, []any{&n}, texts["children so far"], store.TaskID(taskID))
 	return n, err
 }
 
 // childByKey returns the child of a task that was spawned under a key; "" = none.
 func childByKey(ctx context.Context, tx store.Tx, parentID, key string) (id string, err error) {
-	_, err = store.Row(ctx, tx, []any{(*store.TaskID)(&id)}, childrenSQL["child by key"], store.TaskID(parentID), key)
+	_, err = store.Row(ctx, tx, []any{(*store.TaskID)(&id)}, texts["child by key"], store.TaskID(parentID), key)
 	return id, err
 }
 
 // taskOfItem returns the task of an item.
 func taskOfItem(ctx context.Context, tx store.Tx, namespace, itemID string) (id string, err error) {
-	found, err := store.Row(ctx, tx, []any{(*store.TaskID)(&id)}, childrenSQL["task of item"], store.ItemID(itemID), namespace)
+	found, err := store.Row(ctx, tx, []any{(*store.TaskID)(&id)}, texts["task of item"], store.ItemID(itemID), namespace)
 	if err == nil && !found {
 		err = pawl.NotFound("item", itemID)
 	}
@@ -103,17 +100,17 @@ type awaited struct{ ItemID, ChildID string }
 // as ended.
 func openAwaited(ctx context.Context, tx store.Tx, after awaited, limit int) (out []awaited, err error) {
 	from := []any{store.FromItem(after.ItemID), store.TaskID(cmp.Or(after.ChildID, store.FirstTask)), limit}
-	return store.All(ctx, tx, childrenSQL["open awaited"], from, func(rows store.Rows, a *awaited) error {
+	return store.All(ctx, tx, texts["open awaited"], from, func(rows store.Rows, a *awaited) error {
 		return rows.Scan((*store.ItemID)(&a.ItemID), (*store.TaskID)(&a.ChildID))
 	})
 }
 
-// readChildWait returns the last wait of an item for children; nil = it never waited.
-func readChildWait(ctx context.Context, tx store.Tx, itemID string) (*pawl.ChildrenState, error) {
+// Of implements kernel.Children.
+func (asked) Of(ctx context.Context, tx store.Tx, itemID string) (*pawl.ChildrenState, error) {
 	var s pawl.ChildrenState
 	var over int
 	found, err := store.Row(ctx, tx, []any{(*store.Text)(&s.Name), &s.Need, &s.OnFailure, &s.Total, &s.Ended, &s.Failed, &over},
-		childrenSQL["wait of item"], store.ItemID(itemID))
+		texts["wait of item"], store.ItemID(itemID))
 	if err != nil || !found {
 		return nil, err
 	}
@@ -121,20 +118,16 @@ func readChildWait(ctx context.Context, tx store.Tx, itemID string) (*pawl.Child
 	return &s, nil
 }
 
-// deleteAfterChildren notes that a parent is to be deleted when its children are.
-func deleteAfterChildren(ctx context.Context, tx store.Tx, taskID string, by store.Deletion) error {
-	text, err := json.Marshal(by)
-	if err == nil {
-		_, err = tx.Exec(ctx, childrenSQL["delete after children"], store.TaskID(taskID), string(text))
-	}
-	return err
+// Open implements kernel.Children.
+func (asked) Open(ctx context.Context, tx store.Tx, itemID string) (id string, err error) {
+	_, err = store.Row(ctx, tx, []any{(*store.TaskID)(&id)}, texts["open child"], store.ItemID(itemID))
+	return id, err
 }
 
-// endedChildren lists the children of an item's last wait that have ended, in the order of ids.
-// A result that is larger than pawl.MaxChildResult is left out.
-func endedChildren(ctx context.Context, tx store.Tx, itemID string, page pawl.Page) (pawl.List[pawl.ChildResult], error) {
+// Results implements kernel.Children.
+func (asked) Results(ctx context.Context, tx store.Tx, itemID string, page pawl.Page) (pawl.List[pawl.ChildResult], error) {
 	after := cmp.Or(page.Cursor, store.FirstTask)
-	rows, err := tx.Query(ctx, childrenSQL["ended children"], store.ItemID(itemID), store.TaskID(after), pawl.MaxChildResult, page.Limit)
+	rows, err := tx.Query(ctx, texts["ended children"], store.ItemID(itemID), store.TaskID(after), pawl.MaxChildResult, page.Limit)
 	if err != nil {
 		return pawl.List[pawl.ChildResult]{}, err
 	}
