@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"strings"
@@ -66,12 +67,30 @@ func (m migrationDB) Apply(ctx context.Context, create []string, scripts []store
 		texts = append(texts, text)
 	}
 	for _, text := range texts {
-		if _, err := c.ExecContext(ctx, text); err != nil {
-			_, _ = c.ExecContext(ctx, "ROLLBACK")
+		if err := m.run(ctx, c, text); err != nil {
 			return stoppedByViews(err)
 		}
 	}
 	return nil
+}
+
+// run runs a script, which is one transaction. One that loses a deadlock, as against a program of an older version that
+// works meanwhile, runs again.
+func (m migrationDB) run(ctx context.Context, c *sql.Conn, script string) error {
+	for n := 1; ; n++ {
+		_, err := c.ExecContext(ctx, script)
+		if err == nil {
+			return nil
+		}
+		_, _ = c.ExecContext(ctx, "ROLLBACK")
+		if pg := (*pgconn.PgError)(nil); n == tries || !errors.As(err, &pg) || pg.Code != deadlock {
+			return err
+		}
+		m.of.log.InfoContext(ctx, "a migration lost a deadlock and runs again", "try", n, "cause", err)
+		if err := pause(ctx, time.Duration(n)*100*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // stoppedByViews says what to do about an object of the user's that reads a view which a migration makes anew.

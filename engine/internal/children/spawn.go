@@ -17,10 +17,11 @@ const spawnTries = 4
 
 // Spawn creates children under leases; see pawl.Spawner.
 func (c *Children) Spawn(ctx context.Context, calls []pawl.SpawnCall) ([]pawl.Result[pawl.Task], error) {
+	calls = idform.Calls(calls)
 	if err := c.k.Acts(ctx, "spawn"); err != nil {
 		return nil, err
 	}
-	return c.tasks().Stated(ctx, idform.Calls(calls),
+	return c.tasks().Stated(ctx, calls,
 		func(ctx context.Context, k *kernel.Kernel, calls []pawl.SpawnCall) ([]pawl.Result[pawl.Task], error) {
 			return kernel.Each(ctx, "spawn", calls, Over(c, k).spawn)
 		})
