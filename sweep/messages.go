@@ -184,8 +184,8 @@ var endedTasks = store.TaskStates(func(s pawl.StateInfo) bool { return s.Termina
 func ownOrphans(ctx context.Context, tx store.Tx, endedBy int64, id string, limit int) ([]orphanedMessage, error) {
 	var w store.Where
 	w.And("m.state = 'streaming' AND m.item_id IS NULL")
-	w.And("EXISTS (SELECT 1 FROM pawl.task_rows t WHERE t.id = m.task_id AND t.state @among(?) AND COALESCE(t.completed_at, 0) <= ?)",
-		store.List(endedTasks), endedBy)
+	w.And("(SELECT t.state FROM pawl.task_rows t WHERE t.id = m.task_id AND COALESCE(t.completed_at, 0) <= ?) @among(?)",
+		endedBy, store.List(endedTasks)) // not EXISTS: PostgreSQL would plan the view's tables with the statement's own, in 40 ms
 	if id != "" {
 		w.And("m.id = ?", id)
 	}

@@ -389,7 +389,7 @@ WHERE q.task_id > $1
   AND (b.id IS NULL
     OR k.state IN ('approved', 'applied', 'completed')
     OR q.rejected_at <> b.changed_at
-    OR NOT EXISTS (SELECT 1 FROM pawl.item_rows i WHERE i.id = q.item_id AND i.state IN @list($2))
+    OR COALESCE((SELECT i.state FROM pawl.item_rows i WHERE i.id = q.item_id), '') NOT IN @list($2)
     OR EXISTS (
       SELECT 1
       FROM pawl.budget_reservations r

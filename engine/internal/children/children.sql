@@ -169,14 +169,16 @@ WHERE t.id IS NULL AND (o.id IS NULL OR NOT EXISTS (SELECT 1 FROM pawl.archives 
   OR t.namespace <> l.namespace OR t.parent_id IS NULL AND t.id IS NOT NULL OR t.parent_id <> l.parent_id
   OR o.namespace <> l.namespace OR o.id IS NOT NULL AND p.task_id IS NULL
 
--- What is applied ends by itself. A task that was restored after its parent had been cancelled stays.
+-- What is applied ends by itself. A task that was restored after its parent had been cancelled stays. PostgreSQL would plan the
+-- view of tasks once for each use of a state.
 -- name: orphan_child
-SELECT @task_text(x.id), x.id, 'it is ' || x.state || ', and its parent ' || @task_text(x.parent_id) || ' is ' || COALESCE(x.parent, 'not there')
-FROM (
+WITH x AS MATERIALIZED (
   SELECT t.id, t.parent_id, (SELECT r.state FROM pawl.task_rows r WHERE r.id = t.id) AS state, (SELECT p.state FROM pawl.task_rows p WHERE p.id = t.parent_id) AS parent
   FROM pawl.tasks t
   WHERE t.id > $1 AND t.id <= $2 AND t.parent_id IS NOT NULL
-) x
+)
+SELECT @task_text(x.id), x.id, 'it is ' || x.state || ', and its parent ' || @task_text(x.parent_id) || ' is ' || COALESCE(x.parent, 'not there')
+FROM x
 WHERE x.state NOT IN @tasks(ended) AND x.state <> 'applied'
   AND (x.parent = 'cancelled' AND NOT EXISTS (SELECT 1 FROM pawl.parents p WHERE p.task_id = x.parent_id AND p.todo > 0)
     OR x.parent IS NULL AND NOT EXISTS (SELECT 1 FROM pawl.archives a WHERE a.task_id = x.parent_id))
