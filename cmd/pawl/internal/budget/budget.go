@@ -98,7 +98,6 @@ func budgetList(a *cli.App) *cobra.Command {
 		return cli.List(ctx, a, pages, budgetHead, budgetRow, s.ListBudgets)
 	}
 	cmd := a.Verb("ls", "List budgets with what is left of them", cobra.NoArgs, cli.With(a, list))
-	cmd.Aliases = []string{"list"}
 	pages.Flags(cmd)
 	return cmd
 }

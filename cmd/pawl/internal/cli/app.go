@@ -48,11 +48,15 @@ func Noun(name, short string, verbs ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// otherName has the two names of the commands that list. Each has the other one as an alias.
+var otherName = map[string][]string{"list": {"ls"}, "ls": {"list"}}
+
 // Verb returns a command that does something. It reads the configuration first.
 func (a *App) Verb(use, short string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
 	return &cobra.Command{
-		Use:   use,
-		Short: short,
+		Use:     use,
+		Aliases: otherName[use],
+		Short:   short,
 		Args: func(cmd *cobra.Command, given []string) error {
 			if args(cmd, given) == nil {
 				return nil

@@ -29,7 +29,6 @@ func archiveList(a *cli.App) *cobra.Command {
 		return cli.List(ctx, a, p, "TASK\tBYTES\tARCHIVED\tRESTORED\tPATH", line, s.ListArchives)
 	}))
 	p.Flags(cmd)
-	cmd.Aliases = []string{"list"}
 	return cmd
 }
 

@@ -54,7 +54,6 @@ func effectList(a *cli.App) *cobra.Command {
 		})
 	}
 	cmd := a.Verb("ls", "List effects, newest first", cobra.NoArgs, cli.With(a, list))
-	cmd.Aliases = []string{"list"}
 	cmd.Flags().StringSliceVar(&states, "state", nil, "in any of these states: unknown, waiting, open, done, failed")
 	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")
 	cmd.Flags().StringVar(&f.ItemID, "item", "", "of this item")

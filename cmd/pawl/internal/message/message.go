@@ -39,7 +39,6 @@ func messageList(a *cli.App) *cobra.Command {
 			})
 		}),
 	)
-	cmd.Aliases = []string{"ls"}
 	p.Flags(cmd)
 	cmd.Flags().StringVar(&f.Thread, "thread", "", "of this conversation")
 	cmd.Flags().StringVar(&f.TaskID, "task", "", "of this task")

@@ -25,7 +25,6 @@ func list(a *cli.App) *cobra.Command {
 	cmd := a.Verb("ls", short, cobra.NoArgs, cli.With(a, func(ctx context.Context, s pawl.StatsReader, _ []string) error {
 		return cli.List(ctx, a, pages, "NAMESPACE\tOPEN TASKS\tQUEUED\tOLDEST QUEUED\tWORKERS", row, s.ListNamespaces)
 	}))
-	cmd.Aliases = []string{"list"}
 	pages.Flags(cmd)
 	return cmd
 }

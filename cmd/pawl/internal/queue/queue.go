@@ -89,7 +89,6 @@ func queueList(a *cli.App) *cobra.Command {
 		return cli.List(ctx, a, pages, queueHead+"\tLIMITS", limitedRow, s.ListQueues)
 	}
 	cmd := a.Verb("ls", "List queues with what is in them", cobra.NoArgs, cli.With(a, list))
-	cmd.Aliases = []string{"list"}
 	pages.Flags(cmd)
 	return cmd
 }

@@ -42,7 +42,6 @@ func relayList(a *cli.App) *cobra.Command {
 			terminal.Table(w, relayHead, rows)
 		})
 	}))
-	cmd.Aliases = []string{"list"}
 	return cmd
 }
 

@@ -142,7 +142,6 @@ func scheduleList(a *cli.App) *cobra.Command {
 		return cli.List(ctx, a, pages, head, row, s.ListSchedules)
 	}
 	cmd := a.Verb("ls", "List schedules with their next time", cobra.NoArgs, cli.With(a, list))
-	cmd.Aliases = []string{"list"}
 	pages.Flags(cmd)
 	return cmd
 }
