@@ -57,7 +57,7 @@ func (e *Engine) checkpointLarge(ctx context.Context, c *pawl.CheckpointCall) (p
 	if err := e.referItem(ctx, "checkpoint", c.ItemID, blobsIn(c.Snapshot)); err != nil {
 		return pawl.CheckpointRef{}, err
 	}
-	snapshot, err := e.snapshot(ctx, snapshotOf{text: store.Text(c.Snapshot), itemID: c.ItemID, name: c.Name})
+	snapshot, err := e.k.Snapshots.OfItem(ctx, e.k, c.ItemID, c.Name, store.Text(c.Snapshot))
 	if err != nil {
 		return pawl.CheckpointRef{}, err
 	}

@@ -140,7 +140,6 @@ type core struct {
 	claimKeys     claimKeys
 	tokens        *tokens          // set by start
 	messageItems  messageItemCache // of messages
-	blobTexts     blobCache
 	watcher       *stream.Watcher
 	waits         *taskwait.Waits
 	sweeper       *sweep.Sweeper

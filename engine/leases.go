@@ -29,13 +29,6 @@ func checkClaim(req *pawl.ClaimRequest) error {
 	return f.Err("claim")
 }
 
-// checkTaskCheckpoint checks the checkpoint of a task.
-func checkTaskCheckpoint(c *pawl.TaskCheckpoint) error {
-	var f rules.Fields
-	f.CheckpointAt("", &c.NewCheckpoint, pawl.TaskCheckpointTypes)
-	return f.Err("checkpoint")
-}
-
 // checkRevoke checks the call that revokes a lease.
 func checkRevoke(c *pawl.RevokeCall) error {
 	var f rules.Fields

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/engine/internal/checkpoints"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/keys"
 	"github.com/pawl-work/pawl/engine/internal/stats"
@@ -277,7 +278,7 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 		"prefix": {NamePrefix: "step"}, "metadata": {Metadata: map[string]string{"a": "1"}}} {
 		f.Limit = page.Limit
 		out["checkpoints "+name] = func(ctx context.Context, tx store.Tx, ns string) error {
-			_, err := store.ListCheckpoints(ctx, tx, ns, f)
+			_, err := checkpoints.List(ctx, tx, ns, f)
 			return err
 		}
 	}

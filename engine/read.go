@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/checkpoints"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/engine/internal/unique"
@@ -294,7 +295,7 @@ func (e *Engine) ListCheckpoints(ctx context.Context, q pawl.CheckpointFilter) (
 		if err := store.Known(ctx, tx, ns, q.TaskID, q.ItemID); err != nil {
 			return pawl.List[pawl.Checkpoint]{}, err
 		}
-		return store.ListCheckpoints(ctx, tx, ns, q)
+		return checkpoints.List(ctx, tx, ns, q)
 	})
 }
 

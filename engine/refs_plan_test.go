@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/checkpoints"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 )
@@ -37,7 +38,7 @@ func TestReferencesAreFoundByTheirNames(t *testing.T) {
 		}
 		p.OK(p.Engine.DB().View(t.Context(), func(ctx context.Context, tx store.Tx) error {
 			r := &recorder{Tx: tx}
-			list, err := store.ListCheckpoints(ctx, r, "default", pawl.CheckpointFilter{TaskID: task.ID, Names: []string{"c/1/"}, Own: true,
+			list, err := checkpoints.List(ctx, r, "default", pawl.CheckpointFilter{TaskID: task.ID, Names: []string{"c/1/"}, Own: true,
 				Refs: true, Page: pawl.Page{Limit: 1}})
 			if err != nil {
 				return err

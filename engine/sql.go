@@ -13,7 +13,6 @@ var sqlFiles embed.FS
 var (
 	acceptSQL     = store.Texts(sqlFiles, "accept.sql")
 	addItemsSQL   = store.Texts(sqlFiles, "add_items.sql")
-	blobSQL       = store.Texts(sqlFiles, "blob.sql")
 	blockedSQL    = store.Texts(sqlFiles, "blocked.sql")
 	deadlineSQL   = store.Texts(sqlFiles, "deadline.sql")
 	decideSQL     = store.Texts(sqlFiles, "decide.sql")

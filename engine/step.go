@@ -23,7 +23,7 @@ func (e *Engine) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]paw
 		if err := e.referMessage(ctx, "step", c.MessageID, blobsIn(c.Snapshot)); err != nil {
 			return pawl.CheckpointRef{}, err
 		}
-		own, err := e.snapshot(ctx, snapshotOf{text: store.Text(c.Snapshot), itemID: itemID, name: c.Name})
+		own, err := e.k.Snapshots.OfItem(ctx, e.k, itemID, c.Name, store.Text(c.Snapshot))
 		if err != nil {
 			return ref, err
 		}

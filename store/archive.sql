@@ -455,3 +455,12 @@ GROUP BY l.parent_id, l.namespace
 SELECT COUNT(*)
 FROM pawl.tasks
 WHERE namespace = $1 AND type = $2 AND input_hash = $3 AND dedupes = 1
+
+-- An item that has not ended and is not scheduled at $2, which is pawl.Never.
+-- name: holds work
+SELECT i.id
+FROM pawl.all_items i
+WHERE i.task_id = $1
+  AND NOT EXISTS (SELECT 1 FROM pawl.finished_items e WHERE e.item_id = i.id)
+  AND NOT EXISTS (SELECT 1 FROM pawl.scheduled s WHERE s.item_id = i.id AND s.run_at = $2)
+LIMIT 1

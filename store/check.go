@@ -71,8 +71,6 @@ var Rules = []Rule{
 		"set task_counters.state to what the states of the items require, and insert the event"},
 	{"only item", "a task has items; a task of one has just the item with its own ULID",
 		"set solo to 0 and give the task its counters, or delete the task"},
-	{"checkpoints", "the newest checkpoint has the counter's number, and those kept and those pruned make up the counter",
-		"set task_counters.checkpoints to the newest number and pruned to what is missing"},
 	{"codes", "the code of each event is one of the table of moves, and names an item exactly if the event does",
 		"events cannot be changed: find out which program changed the table directly, and restore a backup"},
 	{"item record", "each event of an item begins in the state in which the previous one ended",

@@ -215,23 +215,6 @@ FROM (
 ) x
 WHERE x.solo IS NOT NULL AND (x.rows = 0 OR x.wrong = 1 OR x.solo = 1 AND (x.items <> 1 OR x.first <> x.task_id))
 
--- name: checkpoints
-SELECT @task_text(x.task_id), x.task_id, 'counter ' || x.counter || ', newest ' || x.newest || ', kept ' || x.kept || ', pruned ' || x.pruned
-FROM (
-  SELECT y.task_id, SUM(y.counter) AS counter, MAX(y.newest) AS newest, SUM(y.kept) AS kept, SUM(y.pruned) AS pruned
-  FROM (
-    SELECT k.task_id, k.checkpoints AS counter, 0 AS newest, 0 AS kept, k.pruned
-    FROM pawl.task_counters k
-    WHERE k.task_id > $1 AND k.task_id <= $2
-    UNION ALL
-    SELECT c.task_id, 0, c.seq, 1, 0
-    FROM pawl.checkpoints c
-    WHERE c.task_id > $1 AND c.task_id <= $2
-  ) y
-  GROUP BY y.task_id
-) x
-WHERE x.newest <> x.counter OR x.kept + x.pruned <> x.counter
-
 -- name: codes
 SELECT 'event ' || e.id, e.task_id, 'move ' || e.move || CASE WHEN e.class IS NULL THEN ', which is not in the table of moves' ELSE ', of a ' || e.class END
 FROM pawl.event_rows e

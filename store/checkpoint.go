@@ -60,3 +60,8 @@ func (c *SavedCheckpoint) save(ctx context.Context, tx Tx, now int64, e Event) (
 	e.Data = Text(data)
 	return seq, Record(ctx, tx, now, []Event{e})
 }
+
+// SaveCheckpoints appends checkpoints whose numbers were taken.
+func SaveCheckpoints(ctx context.Context, tx Tx, rows [][]any) error {
+	return tx.ExecEach(ctx, addItemsSQL["save checkpoint"], rows)
+}

@@ -82,8 +82,8 @@ func Copies(ctx context.Context, tx Tx) ([]string, error) {
 	return column[string](ctx, tx, copySQL["copies"], []any{pawl.AnyNamespace, copyScope, CopyStep})
 }
 
-// exceptCopies leaves out what belongs to tasks that are being made.
-func (w *Where) exceptCopies(ctx context.Context, tx Tx, task string) error {
+// ExceptCopies leaves out what belongs to tasks that are being made.
+func (w *Where) ExceptCopies(ctx context.Context, tx Tx, task string) error {
 	hidden, err := Copies(ctx, tx)
 	if err == nil && len(hidden) > 0 {
 		w.And("("+task+" @among_ids(?)) IS NOT TRUE", TaskList(hidden))
@@ -274,7 +274,7 @@ func CheckpointsToCopy(ctx context.Context, tx Tx, namespace, taskID string, bel
 	w.And("c.task_id = ?", TaskID(taskID))
 	w.And("c.seq < ?", below)
 	const most = CopyStep / 4 // they may have 20 KiB each
-	rows, err := scanCheckpoints(ctx, tx, Rows.Scan, w.Text(readSQL["checkpoints"], "c.seq DESC", most), w.Args...)
+	rows, err := ReadCheckpoints(ctx, tx, false, w.Text("", "c.seq DESC", most), w.Args...)
 	if err != nil {
 		return nil, 0, err
 	}

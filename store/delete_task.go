@@ -27,7 +27,7 @@ func HoldsWork(ctx context.Context, tx Tx, namespace, taskID string) (bool, erro
 	if _, err := Row(ctx, tx, []any{&newest}, sweepSQL["hold counters"], TaskID(taskID)); err != nil {
 		return false, err
 	}
-	ids, err := ItemIDs(ctx, tx, checkpointSQL["holds work"], TaskID(taskID), pawl.Never.UnixMicro())
+	ids, err := ItemIDs(ctx, tx, archiveSQL["holds work"], TaskID(taskID), pawl.Never.UnixMicro())
 	return len(ids) > 0, err
 }
 
@@ -209,7 +209,7 @@ func (r taskRows) remove(ctx context.Context, tx Tx, free bool, batch int) (done
 	if err := r.removeKeys(ctx, tx, free); err != nil {
 		return false, err
 	}
-	err = gated(ctx, tx, "delete", func() error {
+	err = Gated(ctx, tx, "delete", func() error {
 		steps, err := there(ctx, tx, removal, r.there, r.arg)
 		if err != nil {
 			return err

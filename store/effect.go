@@ -372,7 +372,7 @@ func listEffects(ctx context.Context, tx Tx, namespace string, q pawl.EffectFilt
 	var w Where
 	w.And("f.namespace = ?", namespace)
 	w.And("f.gone = 0")
-	if err := w.exceptCopies(ctx, tx, "f.task_id"); err != nil {
+	if err := w.ExceptCopies(ctx, tx, "f.task_id"); err != nil {
 		return pawl.List[pawl.EffectRecord]{}, err
 	}
 	if len(q.States) > 0 {

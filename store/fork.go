@@ -40,7 +40,7 @@ func ReadFork(ctx context.Context, tx Tx, namespace, taskID string, at int64, mo
 	if err := fewCheckpoints(ctx, tx, taskID, at, most); err != nil {
 		return nil, err
 	}
-	rows, err := scanCheckpoints(ctx, tx, Rows.Scan, w.Text(readSQL["checkpoints"], "c.seq ASC", most+1), w.Args...)
+	rows, err := ReadCheckpoints(ctx, tx, false, w.Text("", "c.seq ASC", most+1), w.Args...)
 	if err != nil {
 		return nil, err
 	}
@@ -260,7 +260,7 @@ func saveCopies(ctx context.Context, tx Tx, now int64, namespace, taskID string,
 		rows[i] = []any{c.ID, namespace, TaskID(taskID), ItemID(c.ItemID), (*int)(nil), c.Sequence, c.Type, Text(c.Name), Text(c.ArgsHash),
 			Text(""), text, address, Text(""), Text(c.Metadata), c.CreatedAt.UnixMicro()}
 	}
-	return tx.ExecEach(ctx, addItemsSQL["save checkpoint"], rows)
+	return SaveCheckpoints(ctx, tx, rows)
 }
 
 // keep returns the snapshot of a copy: its text, or the address of its blob, which stays.

@@ -108,7 +108,7 @@ func listItems(ctx context.Context, tx Tx, namespace string, q pawl.ItemFilter, 
 	}
 	l.scan = func(query string, args ...any) ([]ItemRow, error) { return scanItems(ctx, tx, now, query, args...) }
 	l.own.And("i.namespace = ?", namespace)
-	if err := l.own.exceptCopies(ctx, tx, "i.task_id"); err != nil {
+	if err := l.own.ExceptCopies(ctx, tx, "i.task_id"); err != nil {
 		return pawl.List[pawl.Item]{}, err
 	}
 	if len(q.IDs) > 0 {

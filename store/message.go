@@ -68,7 +68,7 @@ func oneMessage(ctx context.Context, tx Tx, query, namespace, id string) (Messag
 func ListMessages(ctx context.Context, tx Tx, namespace string, q pawl.MessageFilter) ([]MessageRow, error) {
 	var w Where
 	w.And("m.namespace = ?", namespace)
-	if err := w.exceptCopies(ctx, tx, "m.task_id"); err != nil {
+	if err := w.ExceptCopies(ctx, tx, "m.task_id"); err != nil {
 		return nil, err
 	}
 	if q.Thread != "" {

@@ -22,6 +22,9 @@ func (r *PageRoom) Take(bytes int) {
 	r.taken = true
 }
 
+// Left returns how many bytes the page has left.
+func (r *PageRoom) Left() int { return r.left }
+
 // Pages reads a page in steps, until it has all its rows or pawl.MaxPageBytes of values. A
 // page that reaches the bytes ends early, with a cursor.
 func Pages[T any](p pawl.Page, size func(*T) int, cursor func(T) string,

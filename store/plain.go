@@ -277,7 +277,7 @@ func RemovePlain(ctx context.Context, tx Tx, taskIDs []string, events []PlainEve
 		return false, err
 	}
 	gone = true
-	err = gated(ctx, tx, "delete", func() error {
+	err = Gated(ctx, tx, "delete", func() error {
 		for _, step := range []struct {
 			name string
 			rows int

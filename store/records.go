@@ -22,7 +22,7 @@ func ListEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter
 func listEvents(ctx context.Context, tx Tx, namespace string, q pawl.EventFilter) (pawl.List[pawl.Event], error) {
 	var w Where
 	w.And("e.namespace = ?", namespace)
-	if err := w.exceptCopies(ctx, tx, "e.task_id"); err != nil {
+	if err := w.ExceptCopies(ctx, tx, "e.task_id"); err != nil {
 		return pawl.List[pawl.Event]{}, err
 	}
 	if q.TaskID != "" {
@@ -152,73 +152,6 @@ func (s *eventScan) is(m MoveCode) {
 	}
 }
 
-func listCheckpoints(ctx context.Context, tx Tx, namespace string, q pawl.CheckpointFilter) (pawl.List[CheckpointRow], error) {
-	var w Where
-	w.And("c.namespace = ?", namespace)
-	if q.TaskID != "" {
-		w.And("c.task_id = ?", TaskID(q.TaskID))
-	}
-	if q.ItemID != "" {
-		w.And("c.item_id = ?", ItemID(q.ItemID))
-	}
-	if len(q.Types) > 0 {
-		w.And("c.type @among(?)", List(q.Types))
-	}
-	if len(q.Names) > 0 {
-		w.And("c.name @among(?)", List(q.Names))
-	}
-	if q.NamePrefix != "" {
-		from, to := nameRange(q.NamePrefix)
-		w.And("c.name >= ? AND c.name < ?", from, to)
-	}
-	if len(q.IDs) > 0 {
-		w.And("c.id @among(?)", List(q.IDs))
-	}
-	if len(q.Sequences) > 0 {
-		rows := make([][]any, len(q.Sequences))
-		for i, n := range q.Sequences {
-			rows[i] = []any{n}
-		}
-		w.And("c.seq IN (SELECT CAST(j.value ->> 0 AS BIGINT) FROM @each(?) AS j)", Table(rows))
-	}
-	if q.Own {
-		w.And("c.item_id IS NULL")
-	}
-	for name, value := range q.Metadata {
-		w.And("EXISTS (SELECT 1 FROM @checkpoint_metadata m WHERE m.key = ? AND m.value = ?)", name, value)
-	}
-	col, cmp, dir := "c.id", ">", " ASC"
-	if q.Desc {
-		cmp, dir = "<", " DESC"
-	}
-	if q.TaskID == "" && q.ItemID == "" {
-		if err := w.exceptCopies(ctx, tx, "c.task_id"); err != nil {
-			return pawl.List[CheckpointRow]{}, err
-		}
-		if err := w.After(col+" "+cmp, "ckp_", q.Cursor); err != nil {
-			return pawl.List[CheckpointRow]{}, err
-		}
-	} else if col = "c.seq"; q.Cursor != "" {
-		n, err := strconv.ParseInt(q.Cursor, 10, 64)
-		if err != nil {
-			return pawl.List[CheckpointRow]{}, NotACursor()
-		}
-		w.And(col+" "+cmp+" ?", n)
-	}
-	out, err := scanCheckpoints(ctx, tx, Rows.Scan, w.Text(checkpointColumns(q.Brief), col+dir, q.Limit+1), w.Args...)
-	if err != nil {
-		return pawl.List[CheckpointRow]{}, err
-	}
-	return Paged(out, q.Limit, checkpointCursor(q)), nil
-}
-
-func checkpointCursor(q pawl.CheckpointFilter) func(CheckpointRow) string {
-	if q.TaskID == "" && q.ItemID == "" {
-		return func(c CheckpointRow) string { return c.ID }
-	}
-	return func(c CheckpointRow) string { return strconv.FormatInt(c.Sequence, 10) }
-}
-
 // ResumeSteps lists the newest checkpoint of each name of an item, in the order of their
 // number. Of the steps that refer to a message it lists the newest of each message. With
 // points it also reads the item's newest checkpoint, and the newest one of each type that a
@@ -257,6 +190,15 @@ func ResumeSteps(ctx context.Context, tx Tx, itemID string, points bool,
 
 // StepCursor returns the cursor behind a step of ResumeSteps.
 func StepCursor(c CheckpointRow) string { return strconv.FormatInt(c.Sequence, 10) }
+
+// ReadCheckpoints reads checkpoints, if brief without their snapshots. rest is what follows the columns of the statement.
+func ReadCheckpoints(ctx context.Context, tx Tx, brief bool, rest string, args ...any) ([]CheckpointRow, error) {
+	columns := readSQL["checkpoints"]
+	if brief {
+		columns = readSQL["checkpoints in brief"]
+	}
+	return scanCheckpoints(ctx, tx, Rows.Scan, columns+"\n"+rest, args...)
+}
 
 func scanCheckpoints(ctx context.Context, tx Tx, scan func(rows Rows, into ...any) error, query string,
 	args ...any) ([]CheckpointRow, error) {

@@ -37,7 +37,7 @@ func putRemoval(ctx context.Context, tx Tx, ids []int64, count func(t totals, co
 
 // RemoveEvents removes events of tasks, and records in the log which ones.
 func RemoveEvents(ctx context.Context, tx Tx, taskIDs []string, ids []int64) error {
-	return gated(ctx, tx, "move", func() error {
+	return Gated(ctx, tx, "move", func() error {
 		if err := logRemoval(ctx, tx, taskIDs, ids); err != nil {
 			return err
 		}

@@ -42,30 +42,8 @@ func ForgetCursor(ctx context.Context, tx Tx, name string) error {
 	return err
 }
 
-// PruneCheckpoints removes up to batch of a task's checkpoints, oldest first. It keeps the
-// newest keep checkpoints and those that a resume needs.
-func PruneCheckpoints(ctx context.Context, tx Tx, taskID string, keep, batch int) (int, error) {
-	var counter int64
-	if found, err := Row(ctx, tx, []any{&counter}, sweepSQL["hold counters"], TaskID(taskID)); err != nil || !found {
-		return 0, err
-	}
-	ids, err := Strings(ctx, tx, sweepSQL["prunable checkpoints"], TaskID(taskID), keep, batch)
-	if err != nil || len(ids) == 0 {
-		return 0, err
-	}
-	err = gated(ctx, tx, "checkpoints", func() error {
-		_, err := tx.Exec(ctx, sweepSQL["prune checkpoints"], List(ids))
-		return err
-	})
-	if err != nil {
-		return 0, err
-	}
-	_, err = tx.Exec(ctx, sweepSQL["count pruned"], TaskID(taskID), len(ids))
-	return len(ids), err
-}
-
-// gated runs fn while deletions from the event log are allowed, in this transaction only.
-func gated(ctx context.Context, tx Tx, reason string, fn func() error) error {
+// Gated runs fn while deletions from the event log are allowed, in this transaction only.
+func Gated(ctx context.Context, tx Tx, reason string, fn func() error) error {
 	if _, err := tx.Exec(ctx, sweepSQL["open gate"], reason); err != nil {
 		return err
 	}

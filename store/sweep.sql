@@ -52,37 +52,6 @@ FROM pawl.task_counters
 WHERE task_id = $1
 @lock
 
--- The checkpoints that a resume needs are kept: of each item the newest one, the newest of
--- each name, the newest of the types iteration_start, iteration_end and error_boundary, and
--- the newest step of each message. Older steps that refer to their message are not needed.
--- name: prunable checkpoints
-SELECT x.id
-FROM (
-  SELECT c.id, c.seq, c.type, c.name, c.message_id, c.message_id IS NOT NULL AND c.snapshot IS NULL AND c.blob IS NULL AS refers,
-    ROW_NUMBER() OVER (ORDER BY c.seq DESC) AS newest,
-    ROW_NUMBER() OVER (PARTITION BY c.item_id ORDER BY c.seq DESC) AS of_item,
-    ROW_NUMBER() OVER (PARTITION BY c.item_id, c.name ORDER BY c.seq DESC) AS of_name,
-    ROW_NUMBER() OVER (PARTITION BY c.item_id, c.type ORDER BY c.seq DESC) AS of_type,
-    ROW_NUMBER() OVER (PARTITION BY c.message_id ORDER BY c.seq DESC) AS of_message
-  FROM pawl.checkpoints c
-  WHERE c.task_id = $1
-) x
-WHERE x.newest > $2 AND x.of_item > 1
-  AND (x.name IS NULL OR x.of_name > 1 OR x.refers)
-  AND (x.type NOT IN ('iteration_start', 'iteration_end', 'error_boundary') OR x.of_type > 1)
-  AND (x.message_id IS NULL OR x.of_message > 1)
-ORDER BY x.seq
-LIMIT $3
-
--- name: prune checkpoints
-DELETE FROM pawl.checkpoints
-WHERE id IN @list($1)
-
--- name: count pruned
-UPDATE pawl.task_counters
-SET pruned = pruned + $2
-WHERE task_id = $1
-
 -- name: open gate
 INSERT INTO pawl.retention_gate (reason)
 VALUES ($1)

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -284,4 +285,14 @@ func FailureOf(t Text) *pawl.Failure {
 		f = pawl.Failure{Message: string(t)}
 	}
 	return &f
+}
+
+// StillOpen refuses a call about a task that has ended.
+func StillOpen(op, state string) error {
+	s := pawl.TaskState(state)
+	if !s.Ended() {
+		return nil
+	}
+	return &pawl.Error{Code: pawl.CodeConflict, Op: op, State: state, Allowed: s.Allowed(),
+		Message: fmt.Sprintf("the state is %s, which does not allow %s", state, op)}
 }

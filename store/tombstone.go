@@ -211,7 +211,7 @@ func removeTombstones(ctx context.Context, tx Tx, tasks []string, ids []int64) (
 	if len(old) == 0 {
 		return 0, nil
 	}
-	return len(old), gated(ctx, tx, "tombstones", func() error {
+	return len(old), Gated(ctx, tx, "tombstones", func() error {
 		if err := logRemoval(ctx, tx, gone, events); err != nil {
 			return err
 		}

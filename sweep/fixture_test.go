@@ -75,6 +75,19 @@ func (h *fixture) pass() pawl.SweepStats {
 	return s
 }
 
+// pruning returns the passes of an engine that prunes checkpoints, which is a step of a room.
+func (h *fixture) pruning(keep int, on bool) func() pawl.SweepStats {
+	o := pawl.DefaultSweepOptions()
+	o.CheckpointRetentionLimit, o.CleanupOldCheckpoints = keep, on
+	e := h.Another(engine.Options{Sweep: &o, Log: slog.New(slog.DiscardHandler)})
+	return func() pawl.SweepStats {
+		h.Helper()
+		s, err := e.Sweep(h.Context())
+		h.OK(err)
+		return s
+	}
+}
+
 // solos creates n tasks of one item.
 func (h *fixture) solos(n, maxAttempts int) (ids []string) {
 	h.Helper()

@@ -399,7 +399,7 @@ func TestArchivesAreListed(t *testing.T) {
 // Pruning keeps the checkpoints that the rule names, for a random history of three items.
 func TestCheckpointsThatAResumeNeedsStay(t *testing.T) {
 	each(t, func(h *fixture) {
-		h.Options.CheckpointRetentionLimit = 10
+		sweeps := h.pruning(10, true)
 		task := h.many(3, 3)
 		leases := h.claim(3)
 		kinds := []string{pawl.IterationStart, pawl.IterationEnd, pawl.ToolExecuted, pawl.LLMResponse, pawl.ErrorBoundary, pawl.CustomCheckpoint}
@@ -433,7 +433,7 @@ func TestCheckpointsThatAResumeNeedsStay(t *testing.T) {
 		for _, n := range last {
 			want[n] = true
 		}
-		h.same(h.pass().Checkpoints, len(all)-len(want), "pruned")
+		h.same(sweeps().Checkpoints, len(all)-len(want), "pruned")
 		for _, c := range list() {
 			if !want[c.Sequence] {
 				t.Errorf("number %d (%s %q) stayed", c.Sequence, c.Type, c.Name)
@@ -441,14 +441,13 @@ func TestCheckpointsThatAResumeNeedsStay(t *testing.T) {
 			delete(want, c.Sequence)
 		}
 		h.same(want, map[int64]bool{}, "gone, though needed")
-		h.same(h.pass().Checkpoints, 0, "pruned again")
+		h.same(sweeps().Checkpoints, 0, "pruned again")
 		h.save(leases[0], pawl.CustomCheckpoint, "")
-		h.same(h.pass().Checkpoints > 0, true, "pruned after a new one")
-		h.Options.CleanupOldCheckpoints = false
+		h.same(sweeps().Checkpoints > 0, true, "pruned after a new one")
 		for range 20 {
 			h.save(leases[0], pawl.CustomCheckpoint, "")
 		}
-		h.same(h.pass().Checkpoints, 0, "pruned with the cleanup off")
+		h.same(h.pruning(10, false)().Checkpoints, 0, "pruned with the cleanup off")
 	})
 }
 
@@ -540,7 +539,6 @@ func TestARecordedArchiveStays(t *testing.T) {
 // message, only the newest is needed.
 func TestStepsThatAResumeNeedsStay(t *testing.T) {
 	each(t, func(h *fixture) {
-		h.Options.CheckpointRetentionLimit = 3
 		task, err := pawl.Create(h.Context(), h.Service, pawl.NewTask{Type: "chat", Reply: &pawl.Reply{MaxSteps: 20}})
 		h.OK(err)
 		claimed, err := h.Service.Claim(h.Context(), pawl.ClaimRequest{WorkerID: "w", Types: []string{"chat"}})
@@ -554,7 +552,7 @@ func TestStepsThatAResumeNeedsStay(t *testing.T) {
 			_, err := h.Service.StepMessages(h.Context(), []pawl.StepCall{call})
 			h.OK(err)
 		}
-		h.same(h.pass().Checkpoints, 4, "pruned")
+		h.same(h.pruning(3, true)().Checkpoints, 4, "pruned")
 		list, err := h.Service.ListCheckpoints(h.Context(), pawl.CheckpointFilter{TaskID: task.ID})
 		h.OK(err)
 		var names []string

@@ -64,7 +64,6 @@ type Sweeper struct {
 	typesMu        sync.Mutex          // guards types and kept, which previews read too
 	types          store.RegistryStamp // the version of the types that kept was read from
 	kept           map[store.TypeVersion]pawl.Retention
-	checkpointScan checkpointScan
 	blobsAt        int64      // when all blobs were looked at last, by the database's clock
 	leftoversAt    time.Time  // when files of killed processes were looked for last
 	recounted      string     // the last waiting item whose counters were compared
@@ -146,7 +145,7 @@ var (
 	slow = []step{
 		(*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).deletions, (*pass).copies,
 		(*pass).further, (*pass).effectKeys,
-		(*pass).checkpoints, (*pass).ownMessages, (*pass).chunks,
+		(*pass).ownMessages, (*pass).chunks,
 		(*pass).foldStats, (*pass).retain, (*pass).blobs,
 		(*pass).tombstones, (*pass).feed, (*pass).failures, (*pass).space,
 		(*pass).gates, (*pass).hints, (*pass).leftovers,

@@ -1,16 +1,3 @@
--- name: counters over
-SELECT task_id, checkpoints
-FROM pawl.task_counters
-WHERE task_id > $1 AND task_id <= $2 AND checkpoints - pruned > $3
-ORDER BY task_id
-
--- name: counters until
-SELECT task_id
-FROM pawl.task_counters
-WHERE task_id > $1
-ORDER BY task_id
-LIMIT 1 OFFSET $2
-
 -- name: cursor
 SELECT position, detail
 FROM pawl.relay_cursors

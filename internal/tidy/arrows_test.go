@@ -45,6 +45,7 @@ var arrows = map[string][]string{
 		"engine/internal/blobs",
 		"engine/internal/budgets",
 		"engine/internal/bulk",
+		"engine/internal/checkpoints",
 		"engine/internal/children",
 		"engine/internal/commit",
 		"engine/internal/effects",
@@ -209,6 +210,8 @@ var arrows = map[string][]string{
 	"engine/internal/stats":    {"", "store", "engine/internal/kernel", "engine/internal/rules"},
 	"engine/internal/schedules": {"", "store", "engine/internal/commit", "engine/internal/kernel", "engine/internal/rules", ticks,
 		"internal/shellwords"},
+	"engine/internal/checkpoints": {"", "store", "engine/internal/kernel", "engine/internal/rules",
+		"internal/idform"},
 	"engine/internal/tasktypes": {"", "schema", "store", "engine/internal/kernel", "engine/internal/rules", "internal/jsonscan",
 		"internal/nearest", "internal/shellwords"},
 	"engine/internal/unique": {"", "store", "engine/internal/kernel", "engine/internal/rules"},
@@ -262,7 +265,7 @@ func TestArrowsPointDown(t *testing.T) {
 // rooms are the features of the engine that have a package of their own.
 var rooms = []string{
 	"engine/internal/apikeys", "engine/internal/blobs", "engine/internal/budgets", "engine/internal/bulk", "engine/internal/children",
-	"engine/internal/keys",
+	"engine/internal/checkpoints", "engine/internal/keys",
 	"engine/internal/logs", "engine/internal/relays", "engine/internal/schedules", "engine/internal/signals", "engine/internal/tasktypes",
 	"engine/internal/stats", "engine/internal/unique",
 }

@@ -24,3 +24,26 @@ type Blobs interface {
 	// Check compares every blob with its address.
 	Check(ctx context.Context, db store.DB, report func(store.Breach)) error
 }
+
+// ReferFirst keeps blobs for as long as a task or its archive exists, before the values that refer to them are stored: if they
+// are not, nothing keeps the blobs a day later. of returns the task; "" = the call itself will say that there is none.
+func (k *Kernel) ReferFirst(ctx context.Context, op string, addresses [][]byte,
+	of func(context.Context, store.Tx) (string, error)) error {
+	if len(addresses) == 0 {
+		return nil
+	}
+	if err := k.Blobs.Before(ctx, k, addresses); err != nil {
+		return err
+	}
+	return k.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		now, err := tx.Now(ctx)
+		if err != nil {
+			return err
+		}
+		taskID, err := of(ctx, tx)
+		if err != nil || taskID == "" {
+			return err
+		}
+		return k.Blobs.Refer(ctx, tx, now, op, taskID, addresses)
+	})
+}

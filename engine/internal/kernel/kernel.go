@@ -49,6 +49,8 @@ type Core struct {
 	Refer func(ctx context.Context, w *Write, op, text string) error
 	// Blobs are the uploaded blobs of all namespaces.
 	Blobs Blobs
+	// Snapshots are those of the checkpoints of all namespaces.
+	Snapshots Snapshots
 	// Children are the children of tasks of all namespaces.
 	Children Children
 	// Signals are the signals of all namespaces.

@@ -1,4 +1,4 @@
-package store
+package checkpoints
 
 import (
 	"bytes"
@@ -10,30 +10,29 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/store"
 )
 
-var checkpointSQL = Texts(sqlFiles, "checkpoint.sql")
-
-// OwnCheckpoint is a checkpoint that an append saves for a task itself.
-type OwnCheckpoint struct {
-	SavedCheckpoint
+// ownCheckpoint is a checkpoint that an append saves for a task itself.
+type ownCheckpoint struct {
+	store.SavedCheckpoint
 	OnConflict string
 }
 
-// OwnAppend is an append of checkpoints to a task.
-type OwnAppend struct {
+// appending is an append of checkpoints to a task.
+type appending struct {
 	Op                string // of the call, for errors
 	Namespace, TaskID string
-	By                Actor
+	By                store.Actor
 	Expected          *int64
-	Checkpoints       []OwnCheckpoint
+	Checkpoints       []ownCheckpoint
 	Prune             []pawl.PruneRule
 }
 
-// Append carries out an append. All appends to a task, and all other changes of its checkpoints,
+// append carries out an append. All appends to a task, and all other changes of its checkpoints,
 // take turns at the row of its counters, which is locked before the names are read. Blobs are
 // stored before that, as those of single checkpoints are.
-func (a *OwnAppend) Append(ctx context.Context, tx Tx, now int64) (out pawl.CheckpointsAppended, err error) {
+func (a *appending) append(ctx context.Context, tx store.Tx, now int64) (out pawl.CheckpointsAppended, err error) {
 	addresses, err := a.keepBlobs(ctx, tx, now)
 	if err != nil {
 		return out, err
@@ -55,17 +54,17 @@ func (a *OwnAppend) Append(ctx context.Context, tx Tx, now int64) (out pawl.Chec
 	}
 	if p.kept > 0 {
 		out.Newest -= int64(p.kept)
-		if _, err := tx.Exec(ctx, checkpointSQL["give numbers back"], TaskID(a.TaskID), p.kept); err != nil {
+		if _, err := tx.Exec(ctx, texts["give numbers back"], store.TaskID(a.TaskID), p.kept); err != nil {
 			return out, err
 		}
 	}
-	if err := tx.ExecEach(ctx, addItemsSQL["save checkpoint"], p.rows); err != nil {
+	if err := store.SaveCheckpoints(ctx, tx, p.rows); err != nil {
 		return out, err
 	}
 	if out.Replaced, err = a.replace(ctx, tx, now, p.replaced, first); err != nil {
 		return out, err
 	}
-	if out.Pruned, _, err = PruneByRules(ctx, tx, now, a.TaskID, a.Prune); err != nil {
+	if out.Pruned, _, err = pruneByRules(ctx, tx, now, a.TaskID, a.Prune); err != nil {
 		return out, err
 	}
 	if out.Pruned > 0 {
@@ -74,7 +73,7 @@ func (a *OwnAppend) Append(ctx context.Context, tx Tx, now int64) (out pawl.Chec
 	if len(p.events) == 0 {
 		return out, nil
 	}
-	return out, Record(ctx, tx, now, p.events)
+	return out, store.Record(ctx, tx, now, p.events)
 }
 
 // ownRows is what an append writes.
@@ -83,11 +82,11 @@ type ownRows struct {
 	kept     int      // checkpoints that are not saved
 	replaced []string // names whose older checkpoints are removed
 	rows     [][]any
-	events   []Event
+	events   []store.Event
 }
 
 // row adds the row of checkpoint i, if it is to be saved.
-func (a *OwnAppend) row(p *ownRows, i int, taken map[string]takenName, address []byte, now int64) (ref pawl.AppendedRef, err error) {
+func (a *appending) row(p *ownRows, i int, taken map[string]takenName, address []byte, now int64) (ref pawl.AppendedRef, err error) {
 	c := &a.Checkpoints[i]
 	if old, there := taken[string(c.Name)]; there && c.OnConflict != "" {
 		switch {
@@ -103,8 +102,8 @@ func (a *OwnAppend) row(p *ownRows, i int, taken map[string]takenName, address [
 		}
 		p.replaced = append(p.replaced, string(c.Name))
 	}
-	p.rows = append(p.rows, []any{c.ID, a.Namespace, TaskID(a.TaskID), ItemID(""), (*int)(nil), p.next, c.Type, c.Name, c.ArgsHash, Text(""),
-		c.Snapshot.Text, address, Text(""), c.Metadata, now})
+	p.rows = append(p.rows, []any{c.ID, a.Namespace, store.TaskID(a.TaskID), store.ItemID(""), (*int)(nil), p.next, c.Type, c.Name,
+		c.ArgsHash, store.Text(""), c.Snapshot.Text, address, store.Text(""), c.Metadata, now})
 	if c.Type == pawl.ManualCheckpoint || c.Type == pawl.ApprovalPoint {
 		p.events = append(p.events, a.event("checkpointed", map[string]any{"checkpoint_id": c.ID, "type": c.Type, "name": string(c.Name),
 			"sequence": p.next}))
@@ -114,14 +113,14 @@ func (a *OwnAppend) row(p *ownRows, i int, taken map[string]takenName, address [
 }
 
 // event returns an event of the task. data are plain values.
-func (a *OwnAppend) event(name string, data map[string]any) Event {
+func (a *appending) event(name string, data map[string]any) store.Event {
 	b, _ := json.Marshal(data)
-	return Event{Namespace: a.Namespace, TaskID: a.TaskID, Event: name, Actor: a.By, Data: Text(b)}
+	return store.Event{Namespace: a.Namespace, TaskID: a.TaskID, Event: name, Actor: a.By, Data: store.Text(b)}
 }
 
 // keepBlobs stores the blobs of the snapshots, in the order of their addresses: two appends with
 // the same blobs wait for each other, and not in a circle.
-func (a *OwnAppend) keepBlobs(ctx context.Context, tx Tx, now int64) (out [][]byte, err error) {
+func (a *appending) keepBlobs(ctx context.Context, tx store.Tx, now int64) (out [][]byte, err error) {
 	out = make([][]byte, len(a.Checkpoints))
 	var order []int
 	for i := range a.Checkpoints {
@@ -134,7 +133,7 @@ func (a *OwnAppend) keepBlobs(ctx context.Context, tx Tx, now int64) (out [][]by
 	})
 	for _, i := range order {
 		s := &a.Checkpoints[i].Snapshot
-		if s.Text, out[i], err = KeepBlob(ctx, tx, a.Namespace, now, *s.Blob); err != nil {
+		if s.Text, out[i], err = store.KeepBlob(ctx, tx, a.Namespace, now, *s.Blob); err != nil {
 			return nil, err
 		}
 	}
@@ -144,20 +143,20 @@ func (a *OwnAppend) keepBlobs(ctx context.Context, tx Tx, now int64) (out [][]by
 // lock locks the counters of the task and takes numbers for all checkpoints. It returns the last of
 // them. A task that is not there, that has ended, or whose newest checkpoint is not the expected one
 // is refused; the numbers are then rolled back.
-func (a *OwnAppend) lock(ctx context.Context, tx Tx, now int64) (last int64, err error) {
+func (a *appending) lock(ctx context.Context, tx store.Tx, now int64) (last int64, err error) {
 	n := int64(len(a.Checkpoints))
-	found, err := Row(ctx, tx, []any{&last}, checkpointSQL["take numbers"], TaskID(a.TaskID), a.Namespace, n, now)
+	found, err := store.Row(ctx, tx, []any{&last}, texts["take numbers"], store.TaskID(a.TaskID), a.Namespace, n, now)
 	if err != nil {
 		return 0, err
 	}
 	if !found {
 		return 0, pawl.NotFound("task", a.TaskID)
 	}
-	state, err := TaskState(ctx, tx, a.Namespace, a.TaskID)
+	state, err := store.TaskState(ctx, tx, a.Namespace, a.TaskID)
 	if err != nil {
 		return 0, err
 	}
-	if err := StillOpen(a.Op, state); err != nil {
+	if err := store.StillOpen(a.Op, state); err != nil {
 		return 0, err
 	}
 	if newest := last - n; a.Expected != nil && *a.Expected != newest {
@@ -174,7 +173,7 @@ type takenName struct {
 }
 
 // names reads which of the names of the append are taken, if that matters to it.
-func (a *OwnAppend) names(ctx context.Context, tx Tx) (map[string]takenName, error) {
+func (a *appending) names(ctx context.Context, tx store.Tx) (map[string]takenName, error) {
 	var names []string
 	for i := range a.Checkpoints {
 		if a.Checkpoints[i].OnConflict != "" {
@@ -185,7 +184,7 @@ func (a *OwnAppend) names(ctx context.Context, tx Tx) (map[string]takenName, err
 		return nil, nil
 	}
 	out := map[string]takenName{}
-	err := EachRow(ctx, tx, func(rows Rows) error {
+	err := store.EachRow(ctx, tx, func(rows store.Rows) error {
 		var t takenName
 		var name string
 		if err := rows.Scan(&t.id, &name, &t.seq, &t.n); err != nil {
@@ -193,80 +192,24 @@ func (a *OwnAppend) names(ctx context.Context, tx Tx) (map[string]takenName, err
 		}
 		out[name] = t
 		return nil
-	}, checkpointSQL["names taken"], TaskID(a.TaskID), List(names))
+	}, texts["names taken"], store.TaskID(a.TaskID), store.List(names))
 	return out, err
 }
 
 // replace removes the checkpoints of the names that are older than the append.
-func (a *OwnAppend) replace(ctx context.Context, tx Tx, now int64, names []string, first int64) (n int, err error) {
+func (a *appending) replace(ctx context.Context, tx store.Tx, now int64, names []string, first int64) (n int, err error) {
 	if len(names) == 0 {
 		return 0, nil
 	}
-	err = gated(ctx, tx, "checkpoints", func() error {
-		gone, err := tx.Exec(ctx, checkpointSQL["remove replaced"], TaskID(a.TaskID), List(names), first)
+	err = store.Gated(ctx, tx, "checkpoints", func() error {
+		gone, err := tx.Exec(ctx, texts["remove replaced"], store.TaskID(a.TaskID), store.List(names), first)
 		n = int(gone)
 		return err
 	})
 	if err == nil {
-		_, err = tx.Exec(ctx, checkpointSQL["count removed"], TaskID(a.TaskID), n, now)
+		_, err = tx.Exec(ctx, texts["count removed"], store.TaskID(a.TaskID), n, now)
 	}
 	return n, err
-}
-
-// PruneOnly carries out the rules alone, on a task in any state.
-func (a *OwnAppend) PruneOnly(ctx context.Context, tx Tx, now int64) (out pawl.CheckpointsPruned, err error) {
-	kept, err := TaskIDs(ctx, tx, checkpointSQL["kept task"], TaskID(a.TaskID), a.Namespace)
-	if err != nil {
-		return out, err
-	}
-	if len(kept) == 0 {
-		return out, pawl.NotFound("task", a.TaskID)
-	}
-	var newest int64
-	if found, err := Row(ctx, tx, []any{&newest}, sweepSQL["hold counters"], TaskID(a.TaskID)); err != nil || !found {
-		return out, err
-	}
-	if out.Pruned, out.More, err = PruneByRules(ctx, tx, now, a.TaskID, a.Prune); err != nil || out.Pruned == 0 {
-		return out, err
-	}
-	data := map[string]any{"rules": a.Prune, "checkpoints": out.Pruned}
-	return out, Record(ctx, tx, now, []Event{a.event("pruned", data)})
-}
-
-// PruneByRules removes checkpoints that a locked task itself has and that the rules do not keep, at
-// most pawl.MaxPrunedCheckpoints. more says that there may be others.
-func PruneByRules(ctx context.Context, tx Tx, now int64, taskID string, rules []pawl.PruneRule) (n int, more bool, err error) {
-	var ids []string
-	for _, r := range rules {
-		left := pawl.MaxPrunedCheckpoints - len(ids)
-		if left <= 0 {
-			more = true
-			break
-		}
-		from, to := nameRange(r.Prefix)
-		// One more shows that there are others. Another one may be the newest of the task, which stays.
-		found, err := Strings(ctx, tx, checkpointSQL["beyond rule"], TaskID(taskID), from, to, r.Keep, left+2)
-		if err != nil {
-			return 0, false, err
-		}
-		if len(found) > left {
-			found, more = found[:left], true
-		}
-		ids = append(ids, found...)
-	}
-	if len(ids) == 0 {
-		return 0, more, nil
-	}
-	slices.Sort(ids) // rules may overlap
-	ids = slices.Compact(ids)
-	err = gated(ctx, tx, "checkpoints", func() error {
-		_, err := tx.Exec(ctx, sweepSQL["prune checkpoints"], List(ids))
-		return err
-	})
-	if err == nil {
-		_, err = tx.Exec(ctx, checkpointSQL["count removed"], TaskID(taskID), len(ids), now)
-	}
-	return len(ids), more, err
 }
 
 // nameRange returns the range of the names that begin with a prefix, the first included. The order
@@ -286,14 +229,4 @@ func nameRange(prefix string) (from, to string) {
 		runes = runes[:len(runes)-1]
 	}
 	return prefix, strings.Repeat("\U0010FFFF", pawl.MaxStepNameLen/utf8.UTFMax+1)
-}
-
-// StillOpen refuses a call about a task that has ended.
-func StillOpen(op, state string) error {
-	s := pawl.TaskState(state)
-	if !s.Ended() {
-		return nil
-	}
-	return &pawl.Error{Code: pawl.CodeConflict, Op: op, State: state, Allowed: s.Allowed(),
-		Message: fmt.Sprintf("the state is %s, which does not allow %s", state, op)}
 }

@@ -1,4 +1,4 @@
-package engine
+package checkpoints
 
 import (
 	"context"
@@ -7,41 +7,44 @@ import (
 	"sync"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/store"
 )
 
-// snapshotOf is a snapshot that is to be saved, and whose it is.
-type snapshotOf struct {
-	text                 store.Text
-	taskID, itemID, name string
+// owner is whose a snapshot is: a task's, or an item's.
+type owner struct{ taskID, itemID string }
+
+// OfItem implements kernel.Snapshots.
+func (c *blobCache) OfItem(ctx context.Context, k *kernel.Kernel, itemID, name string, text store.Text) (store.Snapshot, error) {
+	return c.snapshot(ctx, k, owner{itemID: itemID}, name, text)
 }
 
 // snapshot decides how a snapshot is stored: a small one in its checkpoint, a large one as
 // a blob, which is a delta against an earlier snapshot of the same item or task where that
 // pays. A base that cannot be read is not used.
-func (e *Engine) snapshot(ctx context.Context, s snapshotOf) (store.Snapshot, error) {
-	if len(s.text) < pawl.MinBlobBytes {
-		return store.Snapshot{Text: s.text}, nil
+func (c *blobCache) snapshot(ctx context.Context, k *kernel.Kernel, of owner, name string, saved store.Text) (store.Snapshot, error) {
+	if len(saved) < pawl.MinBlobBytes {
+		return store.Snapshot{Text: saved}, nil
 	}
-	text := []byte(s.text)
+	text := []byte(saved)
 	blob := store.NewBlob(text)
 	ns := pawl.CallerOf(ctx).Namespace
-	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+	err := k.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		blob = store.NewBlob(text)
-		heads, err := blobParents(ctx, tx, ns, s.taskID, s.itemID, s.name)
+		heads, err := blobParents(ctx, tx, ns, of, name)
 		if err != nil || len(heads) == 0 {
 			return err
 		}
-		base, err := e.blobTexts.read(ctx, tx, ns, heads[0].Address)
+		base, err := c.read(ctx, tx, ns, heads[0].Address)
 		if err == nil {
 			blob = store.NewBlobOn(heads[0], base, text)
 		} else if pawl.CodeOf(err) == pawl.CodeInternal {
-			e.log.WarnContext(ctx, "a snapshot is saved whole: the one before cannot be read", "item_id", s.itemID, "error", err)
+			k.Log.WarnContext(ctx, "a snapshot is saved whole: the one before cannot be read", "item_id", of.itemID, "error", err)
 			err = nil
 		}
 		return err
 	})
-	e.blobTexts.put(ns, blob.Address, text)
+	c.put(ns, blob.Address, text)
 	return store.Snapshot{Blob: &blob}, err
 }
 
@@ -91,10 +94,10 @@ func (c *blobCache) put(namespace string, address, text []byte) {
 
 // blobParents reads the newest blobs among the checkpoints of an item, or of a task without
 // one: first the newest of the given name or of the one that is most like it, then the newest.
-func blobParents(ctx context.Context, tx store.Tx, namespace, taskID, itemID, name string) (out []store.BlobHead, err error) {
-	query, owner := "blobs of item", store.ID(store.ItemID(itemID))
-	if itemID == "" {
-		query, owner = "blobs of task", store.TaskID(taskID)
+func blobParents(ctx context.Context, tx store.Tx, namespace string, whose owner, name string) (out []store.BlobHead, err error) {
+	query, id := "blobs of item", store.ID(store.ItemID(whose.itemID))
+	if whose.itemID == "" {
+		query, id = "blobs of task", store.TaskID(whose.taskID)
 	}
 	best := -1
 	name = fraction.ReplaceAllString(name, "")
@@ -110,7 +113,7 @@ func blobParents(ctx context.Context, tx store.Tx, namespace, taskID, itemID, na
 			out = append(out, b)
 		}
 		return nil
-	}, blobSQL[query], owner, namespace, parentsRead)
+	}, texts[query], id, namespace, parentsRead)
 	return out, err
 }
 
