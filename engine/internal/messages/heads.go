@@ -1,17 +1,11 @@
-package stream
+package messages
 
 import (
 	"context"
-	"embed"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
-
-//go:embed heads.sql
-var sqlFiles embed.FS
-
-var texts = store.Texts(sqlFiles, "heads.sql")
 
 // messageHead is the current state of a message without its content.
 type messageHead struct {
