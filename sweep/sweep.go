@@ -45,7 +45,7 @@ type Sweeper struct {
 	Signed func() (readSigned, error)
 	// Scratch opens a database without tasks in a directory: Peek reads large archives there. nil = it reads all in DB.
 	Scratch func(ctx context.Context, dir string) (store.DB, error)
-	// Steps are further parts of each whole pass.
+	// Steps are further parts of each whole pass, and quick ones of each pass.
 	Steps []store.Step
 	// Unused are further kinds of blobs, each as it is looked for in one pass.
 	Unused []func() store.UnusedBlobs

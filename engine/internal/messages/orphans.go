@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
@@ -52,6 +53,10 @@ func endEach(ctx context.Context, orphans []orphanedMessage, end func(context.Co
 	}
 	return ended, err
 }
+
+// grace is how long the writers of messages that a task has itself may go on after the end of the task. Then the messages are
+// stopped.
+const grace = 10 * time.Minute
 
 // locked reports whether another transaction locks a row, or its namespace is being moved: the next pass tries again.
 func locked(err error) bool {

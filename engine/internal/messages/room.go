@@ -6,7 +6,6 @@ package messages
 import (
 	"context"
 	"embed"
-	"time"
 
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/internal/watch"
@@ -78,7 +77,3 @@ func Declared() kernel.Room {
 		},
 	}
 }
-
-// grace is how long the writers of messages that a task has itself may go on after the end of the task. Then the messages are
-// stopped.
-const grace = 10 * time.Minute
