@@ -25,8 +25,6 @@ var referringColumns = map[string]string{
 	"finished_items.assembled_result": "task",
 	"item_parts.payload":              "task",
 	"task_results.payload":            "task",
-	"messages.content":                "task",
-	"message_chunks.body":             "task",
 	"effects.answer":                  "task",
 }
 
@@ -52,8 +50,6 @@ var plainColumns = map[string]string{
 	"task_events":        "namespace message data diff trace_parent key_id",
 	"task_results":       "namespace",
 	"provenances":        "id namespace verb scope idempotency_key agent_id agent_name agent_version model request_fingerprint extra",
-	"messages":           "id namespace thread role state model checkpoint_id usage metadata cuts",
-	"message_chunks":     "message_id",
 	"sweeps":             "server detail",
 	"archives":           "namespace path sha256",
 	"segments":           "namespace path sha256", // of tasks without references to blobs

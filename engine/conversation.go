@@ -1,10 +1,11 @@
 package engine
 
 import (
-	"cmp"
-	"context"
+	"strconv"
+	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/store"
 )
 
@@ -17,44 +18,22 @@ func (e *Engine) startConversation(d *draft, t *pawl.NewTask) error {
 		return pawl.Invalid("/reply", "is for a task of one item: others begin their messages themselves")
 	}
 	d.thread = t.Thread
-	row := newMessage{
-		Namespace: d.task.Namespace,
-		TaskID:    d.task.ID,
-		Thread:    store.Text(t.Thread),
-		MaxSteps:  pawl.DefaultMaxSteps,
-		Actor:     d.task.Actor,
-	}
+	of := kernel.NewMessage{Namespace: d.task.Namespace, TaskID: d.task.ID, Thread: store.Text(t.Thread), MaxSteps: pawl.DefaultMaxSteps,
+		Actor: d.task.Actor}
 	if d.task.Solo {
-		row.ItemID = store.Text(d.items[0].ID)
+		of.ItemID = store.Text(d.items[0].ID)
 	}
-	for _, m := range t.Messages {
-		row.ID, row.Role = e.k.IDs.Next("msg"), m.Role
-		row.Content, row.Metadata = store.Text(messageParts(m.Content)), store.Text(m.Metadata)
-		d.messages = append(d.messages, row)
-	}
-	if t.Reply != nil {
-		row.ID, row.Role, row.Content, row.Metadata = e.k.IDs.Next("msg"), pawl.RoleAssistant, "", store.Text(t.Reply.Metadata)
-		row.Model, row.MaxSteps = store.Text(t.Reply.Model), cmp.Or(t.Reply.MaxSteps, pawl.DefaultMaxSteps)
-		d.messages = append(d.messages, row)
-	}
+	d.messages = e.k.Messages.Said(t, of)
 	return nil
 }
 
-// writeMessages writes the thread and the messages, in the transaction that creates the task.
-func (d *draft) writeMessages(ctx context.Context, tx store.Tx, now int64) error {
-	if d.thread != "" {
-		if err := setThread(ctx, tx, d.task.ID, d.thread); err != nil {
-			return err
-		}
-	}
-	if len(d.messages) == 0 {
+// openMessage decodes what a claim returns of an item's open message; nil = it has none.
+func openMessage(text store.Text) *pawl.OpenMessage {
+	words := strings.Fields(string(text))
+	if len(words) != 4 || words[0] != string(pawl.MessageStreaming) {
 		return nil
 	}
-	return putMessages(ctx, tx, now, d.messages)
-}
-
-// setThread sets the thread that a task belongs to.
-func setThread(ctx context.Context, tx store.Tx, taskID, thread string) error {
-	_, err := tx.Exec(ctx, messageSQL["set thread"], store.TaskID(taskID), thread)
-	return err
+	offset, _ := strconv.ParseInt(words[2], 10, 64) // a column of numbers
+	step, _ := strconv.Atoi(words[3])
+	return &pawl.OpenMessage{ID: words[1], Offset: offset, StepNumber: step}
 }

@@ -29,7 +29,7 @@ type draft struct {
 	plans    bool   // its only item is a plan item
 	ignores  bool   // failed items do not count when it settles
 	thread   string
-	messages []newMessage
+	messages []kernel.NewMessage
 	fork     *store.Fork   // the checkpoints that it begins with; nil = none
 	staged   *staged       // what is in the database already; nil = nothing
 	hold     *unique.Ask   // the key that it is to have; nil = none
@@ -241,7 +241,7 @@ func (e *Engine) insertDrafts(ctx context.Context, tx store.Tx, drafts []draft) 
 				return nil, err
 			}
 		}
-		if err := d.writeMessages(ctx, tx, now); err != nil {
+		if err := e.k.Messages.Begin(ctx, tx, now, d.task.ID, d.thread, d.messages); err != nil {
 			return nil, err
 		}
 		if d.staged != nil {

@@ -165,7 +165,7 @@ func (e *Engine) follow(ctx context.Context, f effects) {
 	for _, id := range f.advance {
 		e.advanceSoon(ctx, id)
 	}
-	e.endMessages(ctx, f.ended, "")
+	e.k.Messages.End(ctx, e.k, f.ended, "")
 	e.k.Children.Ended(ctx, e.k, e.origin, f.children)
 	if f.passOn {
 		e.k.Children.PassOn(ctx, e.k, e.origin)

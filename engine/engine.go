@@ -19,7 +19,6 @@ import (
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/queue"
-	"github.com/pawl-work/pawl/engine/internal/stream"
 	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/engine/internal/taskwait"
 	"github.com/pawl-work/pawl/feed"
@@ -138,9 +137,7 @@ type core struct {
 	leaseKeys     ofAttempts[string]     // the API keys that attempts were claimed with
 	claimants     ofAttempts[tokenClaim] // of attempts whose tokens were used
 	claimKeys     claimKeys
-	tokens        *tokens          // set by start
-	messageItems  messageItemCache // of messages
-	watcher       *stream.Watcher
+	tokens        *tokens // set by start
 	waits         *taskwait.Waits
 	sweeper       *sweep.Sweeper
 	running       sync.Mutex // held by Run
@@ -197,21 +194,14 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 		e.queues.Forget()
 		e.hub.Wake(watch.Work(pawl.CallerOf(ctx).Namespace))
 	}
-	e.db, e.rooms = e.k.DB, newRooms(e.k, &e.opts, witnesses)
-	e.wire()
+	e.db = e.k.DB
 	e.openHub()
+	e.rooms = newRooms(e.k, &e.opts, witnesses, e.hub)
+	e.wire()
 	e.feed = feed.New(db, feed.Options{Poll: o.PollInterval, Hub: e.hub, Counted: e.counted, Entered: e.forgetLost, Lags: e.logLags,
 		Log: o.Log})
 	e.k.Feed = e.feed
 	e.openGroupCommitters()
-	watched := stream.Options{DB: e.db, Hub: e.hub, Log: o.Log}
-	if e.db.Dialect().Commits != nil {
-		watched.Settle = func(ctx context.Context) error {
-			_, err := e.feed.Head(ctx)
-			return err
-		}
-	}
-	e.watcher = stream.New(watched)
 	e.waits = taskwait.New(taskwait.Options{DB: e.db, Hub: e.hub, Poll: o.PollInterval, Log: o.Log})
 	if err := e.start(ctx, archives); err != nil {
 		e.shut()
@@ -312,7 +302,7 @@ func (e *Engine) Close() error {
 		c.Close()
 	}
 	e.feed.Close()
-	e.watcher.Close()
+	e.k.Messages.Close()
 	e.waits.Close()
 	e.hub.Close()
 	e.claimKeys.wait()

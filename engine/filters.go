@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
@@ -47,17 +46,6 @@ func checkCheckpointFilter(q *pawl.CheckpointFilter) error {
 		f.Name(fmt.Sprintf("/name/%d", i), name)
 	}
 	return cmp.Or(rules.CheckPage(&q.Page), rules.Members(q.Metadata), f.Err("list"))
-}
-
-// checkMessageFilter checks the filter of a list of messages, and its page.
-func checkMessageFilter(q *pawl.MessageFilter) error {
-	var f rules.Fields
-	for i, s := range q.Statuses {
-		if !slices.ContainsFunc(pawl.MessageStates, func(x pawl.StateInfo) bool { return x.Name == string(s) }) {
-			f.Add(fmt.Sprintf("/status/%d", i), "%q is no status of a message", s)
-		}
-	}
-	return cmp.Or(rules.CheckPage(&q.Page), f.Err("list"))
 }
 
 // checkProvenanceFilter checks the filter of a list of provenance, and its page.

@@ -71,7 +71,7 @@ func (e *Engine) Complete(ctx context.Context, calls []pawl.CompleteCall) ([]paw
 			done = append(done, calls[i].ItemID)
 		}
 	}
-	e.endOpenMessages(ctx, done)
+	e.k.Messages.EndOpen(ctx, e.k, done)
 	return out, err
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
@@ -17,31 +16,11 @@ func blobsInText(value string) [][]byte { return rules.BlobsInText(value) }
 // archive exists. It is called before the values are stored: if they are not, nothing keeps
 // the blobs a day later. A blob that the namespace does not have is invalid.
 func (e *Engine) referTask(ctx context.Context, op, taskID string, addresses [][]byte) error {
-	return e.k.ReferFirst(ctx, op, addresses, func(context.Context, store.Tx) (string, error) { return taskID, nil })
+	return e.k.Keep(ctx, op, addresses, func(context.Context, store.Tx) (string, error) { return taskID, nil })
 }
 
-// referItem is referTask for the task of an item. An item that does not exist is left to the
-// call itself.
 func (e *Engine) referItem(ctx context.Context, op, itemID string, addresses [][]byte) error {
-	return e.k.ReferFirst(ctx, op, addresses, func(ctx context.Context, tx store.Tx) (string, error) {
-		it, err := store.GetItem(ctx, tx, pawl.CallerOf(ctx).Namespace, itemID, 0)
-		if pawl.CodeOf(err) == pawl.CodeNotFound {
-			return "", nil
-		}
-		return it.TaskID, err
-	})
-}
-
-// referMessage is referTask for the task of a message. A message that does not exist is left to the
-// call itself.
-func (e *Engine) referMessage(ctx context.Context, op, messageID string, addresses [][]byte) error {
-	return e.k.ReferFirst(ctx, op, addresses, func(ctx context.Context, tx store.Tx) (string, error) {
-		m, err := store.GetMessage(ctx, tx, pawl.CallerOf(ctx).Namespace, messageID)
-		if pawl.CodeOf(err) == pawl.CodeNotFound {
-			return "", nil
-		}
-		return m.TaskID, err
-	})
+	return e.k.KeepOfItem(ctx, op, itemID, addresses)
 }
 
 // referNow is kernel.Blobs.Refer for a text that a transaction has found out late.

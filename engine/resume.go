@@ -44,7 +44,8 @@ func (e *Engine) resume(ctx context.Context, itemID string, read func(*resuming)
 		if err != nil {
 			return pawl.ResumeState{}, err
 		}
-		return read(&resuming{tx: tx, ns: ns, item: it, held: held, kids: e.k.Children, answer: e.k.Signals.Answers(ns, it.TaskID, it.ID)})
+		return read(&resuming{tx: tx, ns: ns, item: it, held: held, kids: e.k.Children, messaged: e.k.Messages,
+			answer: e.k.Signals.Answers(ns, it.TaskID, it.ID)})
 	})
 }
 
@@ -55,8 +56,9 @@ type resuming struct {
 	item store.ItemRow
 	held bool
 
-	kids   kernel.Children
-	answer func(ctx context.Context, tx store.Tx, a pawl.Awaited, c *pawl.Checkpoint) (pawl.SentSignal, bool, error)
+	kids     kernel.Children
+	messaged kernel.Messages
+	answer   func(ctx context.Context, tx store.Tx, a pawl.Awaited, c *pawl.Checkpoint) (pawl.SentSignal, bool, error)
 }
 
 // resumePage is a page that is being read.
@@ -121,12 +123,12 @@ func (p *resumePage) head(ctx context.Context) error {
 		p.out.Error = f
 		p.room.Take(len(f.Code) + len(f.Message) + len(f.Detail))
 	}
-	said, err := messagesOfItem(ctx, p.tx, p.item.TaskID, p.item.ID, p.item.Rework, pawl.Page{Limit: store.FirstRows})
+	said, err := p.messaged.OfItem(ctx, p.tx, p.item.TaskID, p.item.ID, p.item.Rework, pawl.Page{Limit: store.FirstRows})
 	if err != nil {
 		return err
 	}
 	p.said = &said
-	if p.out.OpenMessage, err = resumeMessage(ctx, p.tx, p.ns, p.item.ID, said); p.out.OpenMessage != nil {
+	if p.out.OpenMessage, err = p.messaged.Open(ctx, p.tx, p.ns, p.item.ID, said); p.out.OpenMessage != nil {
 		p.room.Take(200)
 		for _, c := range p.out.OpenMessage.ToolCalls {
 			p.room.Take(64 + len(c.ToolCallID) + len(c.ToolName))
@@ -221,7 +223,7 @@ func (p *resumePage) messages(ctx context.Context, after string) (string, error)
 			if p.said != nil && page.Cursor == "" {
 				return *p.said, nil
 			}
-			return messagesOfItem(ctx, p.tx, p.item.TaskID, p.item.ID, p.item.Rework, page)
+			return p.messaged.OfItem(ctx, p.tx, p.item.TaskID, p.item.ID, p.item.Rework, page)
 		})
 	p.out.Messages = l.Items
 	return l.Next, err

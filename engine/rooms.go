@@ -15,13 +15,16 @@ import (
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/keys"
 	"github.com/pawl-work/pawl/engine/internal/logs"
+	"github.com/pawl-work/pawl/engine/internal/messages"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/relays"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/engine/internal/schedules"
 	"github.com/pawl-work/pawl/engine/internal/signals"
 	"github.com/pawl-work/pawl/engine/internal/stats"
 	"github.com/pawl-work/pawl/engine/internal/tasktypes"
 	"github.com/pawl-work/pawl/engine/internal/unique"
+	"github.com/pawl-work/pawl/internal/watch"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/translog"
 )
@@ -40,32 +43,34 @@ type rooms struct {
 	*onceKeys
 	*statistics
 	*kids
+	*conversations
 	*saved
 }
 
 // The names of the fields.
 type (
-	apiKeys    = apikeys.APIKeys
-	budgeted   = budgets.Budgets
-	timetables = schedules.Schedules
-	bulks      = bulk.Bulk
-	relayed    = relays.Relays
-	logged     = logs.Log
-	signalled  = signals.Signals
-	taskTypes  = tasktypes.TaskTypes
-	uploads    = blobs.Blobs
-	onceKeys   = keys.Keys
-	statistics = stats.Stats
-	kids       = children.Children
-	saved      = checkpoints.Checkpoints
+	apiKeys       = apikeys.APIKeys
+	budgeted      = budgets.Budgets
+	timetables    = schedules.Schedules
+	bulks         = bulk.Bulk
+	relayed       = relays.Relays
+	logged        = logs.Log
+	signalled     = signals.Signals
+	taskTypes     = tasktypes.TaskTypes
+	uploads       = blobs.Blobs
+	onceKeys      = keys.Keys
+	statistics    = stats.Stats
+	kids          = children.Children
+	conversations = messages.Messages
+	saved         = checkpoints.Checkpoints
 )
 
-func newRooms(k *kernel.Kernel, o *Options, witnesses []*translog.Witness) rooms {
+func newRooms(k *kernel.Kernel, o *Options, witnesses []*translog.Witness, hub *watch.Hub) rooms {
 	l := &o.TransparencyLog
 	return rooms{
 		apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k), logs.New(k, l.Key, l.Send, witnesses),
 		signals.New(k), tasktypes.New(k, o.Hooks, o.RegisteredTypesOnly, &budgets.Type), blobs.New(k, o.Blobs, o.BlobStores, o.MaxBlobBytes),
-		keys.New(k), stats.New(k), children.New(k), checkpoints.New(k),
+		keys.New(k), stats.New(k), children.New(k), messages.New(k, hub), checkpoints.New(k),
 	}
 }
 
@@ -74,7 +79,8 @@ func (r rooms) over(k *kernel.Kernel) rooms {
 	return rooms{
 		apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k), logs.Over(r.logged, k),
 		signals.Over(k), tasktypes.Over(r.taskTypes, k), blobs.Over(r.uploads, k), keys.Over(r.onceKeys, k),
-		stats.Over(r.statistics, k), children.Over(r.kids, k), checkpoints.Over(r.saved, k),
+		stats.Over(r.statistics, k), children.Over(r.kids, k), messages.Over(r.conversations, k),
+		checkpoints.Over(r.saved, k),
 	}
 }
 
@@ -82,7 +88,7 @@ func (r rooms) over(k *kernel.Kernel) rooms {
 func declared() []kernel.Room {
 	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared(), relays.Declared(),
 		logs.Declared(), signals.Declared(), tasktypes.Declared(), blobs.Declared(), keys.Declared(), unique.Declared(), stats.Declared(),
-		children.Declared(), checkpoints.Declared()}
+		children.Declared(), messages.Declared(), checkpoints.Declared()}
 }
 
 // ofRooms joins what each room declares of one kind.
@@ -96,6 +102,9 @@ func ofRooms[T any](of func(r kernel.Room) []T) (out []T) {
 // wire gives the kernel what rooms need of each other.
 func (e *Engine) wire() {
 	e.k.Work = func(k *kernel.Kernel, of kernel.Origin) kernel.Tasks {
+		if k == e.k && of == (kernel.Origin{}) {
+			return work{e}
+		}
 		made := e.over(k)
 		made.origin = of
 		return work{made}
@@ -104,6 +113,7 @@ func (e *Engine) wire() {
 		s, _, err := e.sweeps(ctx, tx)
 		return s, err
 	}
+	e.k.MAC = func(text string) string { return e.tokens.mac(text) }
 	e.k.Verbs = func(k *kernel.Kernel) pawl.Service { return e.over(k) }
 	e.k.Wait = func(ctx context.Context, ns, key string, wait time.Duration, try func(<-chan struct{}) (bool, error)) error {
 		return e.queues.Wait(ctx, ns, key, wait, queue.WhenWoken(try))
@@ -180,6 +190,25 @@ func (w work) Delete(ctx context.Context, call pawl.TaskCall, most *atomic.Int64
 func (w work) Remove(ctx context.Context, namespace, taskID string, by store.Deletion) error {
 	w.log.InfoContext(ctx, "task deleted", "task_id", taskID, "namespace", namespace, "actor", by.Actor.ID)
 	return w.sweeper.Delete(ctx, namespace, taskID, by)
+}
+
+// AppendRows implements kernel.Tasks.
+func (w work) AppendRows(ctx context.Context, calls []kernel.AppendRow) ([]pawl.Result[store.Appended], error) {
+	c := pawl.CallerOf(ctx)
+	v := fenced[kernel.AppendRow, store.Append, store.Appended, store.Appended]{
+		op:        "append",
+		committer: w.committers.append,
+		fence:     func(r *kernel.AppendRow) pawl.Fence { return r.Fence },
+		check:     func(*rules.Fields, *kernel.AppendRow) {},
+		row: func(_ int, r *kernel.AppendRow) store.Append {
+			row := r.Append
+			row.Fence = fenceRow(c, r.Fence)
+			return row
+		},
+		answer: func(_ *kernel.AppendRow, a *store.Appended) (store.Appended, effects) { return *a, effects{} },
+	}
+	out, _, err := v.do(ctx, w.Engine, calls)
+	return out, err
 }
 
 // DeleteEnded implements kernel.Tasks.

@@ -3,10 +3,8 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -190,7 +188,6 @@ func TestStepsReferToTheirMessage(t *testing.T) {
 			s.read("after its end")
 			need[pawl.Moved](t)(first(p.Engine.Complete(t.Context(), []pawl.CompleteCall{{Fence: s.lease.Fence()}})))
 			p.Advance(pawl.DefaultRetainChunks + time.Hour)
-			noneRetires(t, p)
 			need[pawl.SweepStats](t)(p.Engine.Sweep(t.Context()))
 			if n := queried(t, p, "SELECT COUNT(*) FROM pawl.message_chunks"); n != 0 {
 				t.Fatalf("%d rows of chunks are left", n)
@@ -203,31 +200,6 @@ func TestStepsReferToTheirMessage(t *testing.T) {
 			refer = s.refer
 		}
 	})
-}
-
-// noneRetires checks that chunks of a namespace that moves in are not looked at.
-func noneRetires(t *testing.T, p *pawltest.Pawl) {
-	t.Helper()
-	undo := errors.New("undo")
-	err := p.Engine.DB().Do(t.Context(), func(ctx context.Context, tx store.Tx) error {
-		r := store.ChunkRemoval{EndedBy: math.MaxInt64}
-		before, _, err := r.List(ctx, tx, 100)
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, "INSERT INTO pawl.relocations (id, side, namespace, step, peer, created_at, changed_at) "+
-			"VALUES ('m', 'target', 'default', 'copying', 'p', 0, 0)")
-		if err != nil {
-			return err
-		}
-		if beside, _, err := r.List(ctx, tx, 100); err != nil || len(before) == 0 || len(beside) > 0 {
-			t.Errorf("%d messages retire, and %d beside a move: %v", len(before), len(beside), err)
-		}
-		return undo
-	})
-	if !errors.Is(err, undo) {
-		t.Fatal(err)
-	}
 }
 
 // queried reads one number from the database.

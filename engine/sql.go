@@ -18,7 +18,6 @@ var (
 	decideSQL     = store.Texts(sqlFiles, "decide.sql")
 	effectSQL     = store.Texts(sqlFiles, "effect.sql")
 	limitsSQL     = store.Texts(sqlFiles, "limits.sql")
-	messageSQL    = store.Texts(sqlFiles, "message.sql")
 	placeSQL      = store.Texts(sqlFiles, "place.sql")
 	provenanceSQL = store.Texts(sqlFiles, "provenance.sql")
 	queueSQL      = store.Texts(sqlFiles, "queue.sql")

@@ -273,7 +273,7 @@ func (e *Engine) submitNew(
 			out.Item = itemOf(it.Item, row) // a rule may have accepted it
 		}
 	}
-	e.endOpenMessages(ctx, []string{f.ItemID})
+	e.k.Messages.EndOpen(ctx, e.k, []string{f.ItemID})
 	return out, it, nil
 }
 

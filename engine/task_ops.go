@@ -87,7 +87,7 @@ func (e *Engine) changeTask(ctx context.Context, verb string, call *pawl.TaskCal
 		return task, err
 	}
 	if verb == "cancel" {
-		e.endMessages(ctx, nil, call.TaskID)
+		e.k.Messages.End(ctx, e.k, nil, call.TaskID)
 	}
 	if task.State == pawl.TaskApproved || task.State == pawl.TaskSubmitted || task.Items == 0 && !task.State.Ended() {
 		e.advanceSoon(ctx, call.TaskID) // checks it, or handles the end of its plan or apply item
@@ -121,7 +121,7 @@ func (e *Engine) changeIn(ctx context.Context, tx store.Tx, verb string, call *p
 		task, err = taskAndReason(ctx, tx, c.Namespace, call.TaskID)
 		return task, then, err
 	}
-	done, err := applyChange(ctx, tx, now, store.Change{Namespace: c.Namespace, TaskID: call.TaskID, Verb: verb, ItemIDs: call.ItemIDs,
+	done, err := e.applyChange(ctx, tx, now, store.Change{Namespace: c.Namespace, TaskID: call.TaskID, Verb: verb, ItemIDs: call.ItemIDs,
 		Actor: actor(c, pawl.ActorUser, ""), Reason: store.Text(call.Reason), Data: e.origin.Data()})
 	if err != nil {
 		return task, then, err
@@ -148,10 +148,10 @@ func unmoved(verb string, state pawl.TaskState) error {
 }
 
 // applyChange applies a change; a retry resumes the items' open messages.
-func applyChange(ctx context.Context, tx store.Tx, now int64, c store.Change) (store.Applied, error) {
+func (e *Engine) applyChange(ctx context.Context, tx store.Tx, now int64, c store.Change) (store.Applied, error) {
 	done, err := store.Apply(ctx, tx, now, c)
 	if err == nil && c.Verb == "retry" {
-		err = resumeMessages(ctx, tx, now, c.TaskID, done.Released, c.Actor)
+		err = e.k.Messages.Resume(ctx, tx, now, c.TaskID, done.Released, c.Actor)
 	}
 	return done, err
 }
@@ -198,7 +198,7 @@ func (e *Engine) changeAside(ctx context.Context, tx store.Tx, verb string, call
 	}
 	_, queued, _, err := c.MoveItems(ctx, tx, store.ItemMove{Event: event, From: it.State, To: itemTo, IDs: []string{it.ID}, Actor: by})
 	if err == nil && verb == "retry" {
-		err = resumeMessages(ctx, tx, c.Now, c.TaskID, queued, by)
+		err = e.k.Messages.Resume(ctx, tx, c.Now, c.TaskID, queued, by)
 	}
 	return append([]store.DueItem{}, queued...), err
 }
@@ -321,7 +321,7 @@ func (e *Engine) cancelToDelete(ctx context.Context, c pawl.Caller, call pawl.Ta
 		return task, then, err
 	})
 	if err == nil {
-		e.endMessages(ctx, nil, call.TaskID)
+		e.k.Messages.End(ctx, e.k, nil, call.TaskID)
 	}
 	return err
 }
@@ -337,7 +337,7 @@ func (e *Engine) cancelAlone(ctx context.Context, call *pawl.TaskCall) error {
 		return task, then, err
 	})
 	if err == nil {
-		e.endMessages(ctx, nil, call.TaskID)
+		e.k.Messages.End(ctx, e.k, nil, call.TaskID)
 	}
 	return err
 }

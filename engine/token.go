@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -64,6 +65,16 @@ const (
 	itemPrefix  = "itm_"
 	macBytes    = 16
 )
+
+// mac returns the code of a text that is no task token.
+func (t *tokens) mac(text string) string {
+	macs := t.macs.Load()
+	mac := macs.Get().(*tokenMAC)
+	defer macs.Put(mac)
+	mac.Reset()
+	mac.Write([]byte(text))
+	return hex.EncodeToString(mac.Sum(nil)[:macBytes])
+}
 
 // of returns the token of an item's attempt.
 func (t *tokens) of(namespace, item string, attempt int) string {
@@ -189,6 +200,12 @@ func (e *Engine) HoldsLease(ctx context.Context, f pawl.Fence) error {
 		err = rules.CheckFence(rules.Item(it), f, now, "heartbeat")
 	}
 	return err
+}
+
+// ours refuses a lease that belongs to another API key.
+func (e *Engine) ours(ctx context.Context, f pawl.Fence) error {
+	others, err := e.leasesOfOtherKeys(ctx, pawl.CallerOf(ctx), []pawl.Fence{f})
+	return cmp.Or(err, others[f])
 }
 
 // tokenSecret returns the secret that signs this database's task tokens. It was created

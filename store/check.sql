@@ -376,24 +376,6 @@ SELECT 'provenances ' || v.id, v.task_id, 'of item ' || @item_text(v.item_id) ||
 FROM pawl.provenances v
 WHERE v.item_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pawl.all_items w WHERE w.id = v.item_id AND w.namespace = v.namespace)
 
--- name: chunks
-WITH c AS MATERIALIZED (
-  SELECT p.message_id, SUM(p.count) AS held, MAX(p.seq + p.count) AS until, SUM(CASE WHEN p.seq <> p.place THEN 1 ELSE 0 END) AS gaps
-  FROM (
-    SELECT b.message_id, b.seq, b.count, COALESCE(LAG(b.seq + b.count) OVER (PARTITION BY b.message_id ORDER BY b.seq), 0) AS place
-    FROM pawl.message_chunks b
-  ) p
-  GROUP BY p.message_id
-)
-SELECT x.id, x.task_id, 'it counts ' || x.chunks || ' chunks; there are ' || x.held || ', the last ends at ' || x.until || ', gaps ' || x.gaps
-FROM (
-  SELECT m.id, m.task_id, m.chunks, m.state, COALESCE(m.replayable, 0) AS replayable,
-    COALESCE(c.held, 0) AS held, COALESCE(c.until, 0) AS until, COALESCE(c.gaps, 0) AS gaps
-  FROM pawl.messages m
-  LEFT JOIN c ON c.message_id = m.id
-) x
-WHERE x.gaps > 0 OR (x.state IN ('streaming', 'error') OR x.replayable = 1) AND (x.held <> x.chunks OR x.until <> x.chunks)
-
 -- name: steps
 SELECT c.id, c.task_id, 'it refers to message ' || COALESCE(c.message_id, 'none') || ', which its task does not have'
 FROM pawl.checkpoints c
@@ -410,16 +392,6 @@ SELECT 'sha256:' || @hex(d.address@), NULL, 'it is a change of blob sha256:' || 
 FROM pawl.blobs d
 LEFT JOIN pawl.blobs b ON b.namespace = d.namespace AND b.address = d.base
 WHERE d.base IS NOT NULL AND b.address IS NULL
-
--- name: open message
-SELECT m.id, m.task_id, 'item ' || @item_text(m.item_id) || ' has another one: ' || o.id
-FROM pawl.messages m
-JOIN pawl.messages o ON o.item_id = m.item_id AND o.state = 'streaming' AND o.id > m.id
-WHERE m.state = 'streaming'
-UNION ALL
-SELECT m.id, m.task_id, 'it is ' || m.state || ' without content'
-FROM pawl.messages m
-WHERE m.state <> 'streaming' AND m.content IS NULL
 
 -- name: effects
 SELECT f.id, f.task_id, 'state ' || f.state || ', sender ' || f.sender || ', of attempt ' || f.attempt || ' of item ' || @item_text(f.item_id)

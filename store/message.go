@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"strings"
 
 	"github.com/pawl-work/pawl"
@@ -132,4 +133,25 @@ func Chunks(ctx context.Context, tx Tx, id string, from int64, limit int) ([]Chu
 	return All(ctx, tx, messageSQL["chunks"], []any{id, from, limit}, func(rows Rows, c *ChunkRow) error {
 		return rows.Scan(&c.Seq, &c.Count, &c.Attempt, &c.Body)
 	})
+}
+
+// LockItem locks the lease of an item, if there is one. Call it before locking the item's
+// message.
+func LockItem(ctx context.Context, tx Tx, itemID string) (stopped string, leased bool, err error) {
+	for try := 0; try < 100; try++ { // another transaction may be moving the row
+		if leased, err = Row(ctx, tx, []any{&stopped}, messageSQL["hold lease of item"], ItemID(itemID)); err != nil || leased {
+			break
+		}
+		held, err := ItemIDs(ctx, tx, stateTableSQL["still in"], ItemList([]string{itemID}), List(leasedStates))
+		if err != nil || len(held) == 0 {
+			return "", false, err
+		}
+	}
+	return stopped, leased, err
+}
+
+// MessageEvent returns the event of a message.
+func MessageEvent(name, namespace, taskID string, itemID Text, by Actor, data map[string]any) Event {
+	text, _ := json.Marshal(data) // plain values
+	return Event{Namespace: namespace, TaskID: taskID, ItemID: itemID, Solo: unknownSolo, Event: name, Actor: by, Data: Text(text)}
 }

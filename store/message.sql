@@ -35,57 +35,8 @@ FROM pawl.messages m
 JOIN pawl.checkpoints c ON c.id = m.checkpoint_id
 WHERE m.id = $1
 
--- name: end message
-UPDATE pawl.messages
-SET state = $2, content = $3, usage = $4, ended_at = $5, replayable = $6
-WHERE id = $1
-
 -- name: hold lease of item
 SELECT COALESCE(l.stopped, '')
 FROM pawl.leases l
 WHERE l.item_id = $1
 @lock
-
--- name: retired messages
-SELECT m.id, m.ended_at
-FROM pawl.messages m
-WHERE m.replayable = 1 AND m.ended_at <= $1 AND m.ended_at >= $2 AND (m.ended_at > $2 OR m.id > $3)
-  AND NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = m.task_id AND t.namespace = '*') -- it is being restored
-  AND NOT EXISTS (
-    SELECT 1
-    FROM pawl.relocations r
-    WHERE r.open = 0 AND r.namespace IN ('', m.namespace)
-      AND (r.side = 'target' AND r.step <> 'done' OR r.side = 'source' AND r.step IN ('flipped', 'done')))
-ORDER BY m.ended_at, m.id
-LIMIT $4
-
--- name: remove chunks
-DELETE FROM pawl.message_chunks
-WHERE message_id IN @list($1)
-
--- name: not replayable
-UPDATE pawl.messages
-SET replayable = 0
-WHERE id IN @list($1) AND replayable = 1 AND ended_at <= $2
-RETURNING id
-
--- name: look at own message
-SELECT m.state, m.chunks, m.bytes
-FROM pawl.messages m
-WHERE m.id = $1 AND m.namespace = $2 AND m.item_id IS NULL
-@lock
-
--- name: grow own message
-UPDATE pawl.messages
-SET chunks = $2, bytes = $3
-WHERE id = $1
-
--- name: put chunks
-INSERT INTO pawl.message_chunks (message_id, seq, count, attempt, body, created_at)
-VALUES ($1, $2, $3, $4, $5, $6)
-
--- name: keep task of message
-SELECT t.id
-FROM pawl.tasks t
-WHERE t.id = (SELECT m.task_id FROM pawl.messages m WHERE m.id = $1 AND m.namespace = $2)
-@kept

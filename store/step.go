@@ -9,8 +9,9 @@ import (
 
 // Step is a part of each whole pass of the sweep, in bounded transactions.
 type Step struct {
-	Name string
-	Run  func(ctx context.Context, p Sweeping) error // deals with what is due
+	Name  string
+	Quick bool                                        // of each quick pass, and before the others of a whole one
+	Run   func(ctx context.Context, p Sweeping) error // deals with what is due
 	// Preview counts what Run would remove; nil = it is not counted.
 	Preview func(ctx context.Context, tx Tx, o *pawl.SweepOptions, out *pawl.Prunable) error
 }

@@ -16,7 +16,6 @@ var (
 	effectSQL     = store.Texts(sqlFiles, "effect.sql")
 	failureSQL    = store.Texts(sqlFiles, "failure.sql")
 	limitsSQL     = store.Texts(sqlFiles, "limits.sql")
-	messageSQL    = store.Texts(sqlFiles, "message.sql")
 	moveSQL       = store.Texts(sqlFiles, "move.sql")
 	revokeSQL     = store.Texts(sqlFiles, "revoke.sql")
 	segmentSQL    = store.Texts(sqlFiles, "segment.sql")

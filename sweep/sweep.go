@@ -45,7 +45,7 @@ type Sweeper struct {
 	Signed func() (readSigned, error)
 	// Scratch opens a database without tasks in a directory: Peek reads large archives there. nil = it reads all in DB.
 	Scratch func(ctx context.Context, dir string) (store.DB, error)
-	// Steps are further parts of each whole pass.
+	// Steps are further parts of each whole pass, and quick ones of each pass.
 	Steps []store.Step
 	// Unused are further kinds of blobs, each as it is looked for in one pass.
 	Unused []func() store.UnusedBlobs
@@ -122,9 +122,12 @@ func (s *Sweeper) pass(onReady func([]store.DueItem)) *pass {
 	return &pass{Sweeper: s, Options: s.Options, onReady: onReady}
 }
 
-// further does the steps of the rooms.
-func (p *pass) further(ctx context.Context) error {
+// further does the steps of the rooms, the quick ones or the others.
+func (p *pass) further(ctx context.Context, quick bool) error {
 	for _, s := range p.Steps {
+		if s.Quick != quick {
+			continue
+		}
 		on := store.Sweeping{DB: p.DB, Limit: batch, Options: p.Options, Stats: &p.stats, Objects: p.Objects, Failed: p.logError}
 		if err := p.logError(ctx, s.Name, s.Run(ctx, on)); err != nil {
 			return err
@@ -140,12 +143,11 @@ type step func(p *pass, ctx context.Context) error
 var (
 	quick = []step{
 		(*pass).deadlines, (*pass).expire, (*pass).revoked, (*pass).effects, (*pass).queuedTooLong, (*pass).due, (*pass).giveUp,
-		(*pass).messages,
+		func(p *pass, ctx context.Context) error { return p.further(ctx, true) },
 	}
 	slow = []step{
 		(*pass).recount, (*pass).resettle, (*pass).bury, (*pass).stale, (*pass).deletions, (*pass).copies,
-		(*pass).further, (*pass).effectKeys,
-		(*pass).ownMessages, (*pass).chunks,
+		func(p *pass, ctx context.Context) error { return p.further(ctx, false) }, (*pass).effectKeys,
 		(*pass).foldStats, (*pass).retain, (*pass).blobs,
 		(*pass).tombstones, (*pass).feed, (*pass).failures, (*pass).space,
 		(*pass).gates, (*pass).hints, (*pass).leftovers,

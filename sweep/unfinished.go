@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 )
+
+var endedTasks = store.TaskStates(func(s pawl.StateInfo) bool { return s.Terminal })
 
 // stillPending returns those of the tasks that have consequences which are still to come, such as a
 // cancel that not all children have got. Retention leaves them until these are done.

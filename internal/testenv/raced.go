@@ -19,7 +19,7 @@ var raced = []struct {
 	// processes hear of each other, and connections.
 	{packages: []string{"./engine/internal/budgets", "./engine/internal/bulk", "./engine/internal/commit", "./engine/internal/keys",
 		"./engine/internal/logs", "./engine/internal/queue", "./engine/internal/relays", "./engine/internal/schedules",
-		"./engine/internal/signals", "./engine/internal/stats", "./engine/internal/stream", "./engine/internal/tasktypes", "./internal/watch",
+		"./engine/internal/signals", "./engine/internal/stats", "./engine/internal/messages", "./engine/internal/tasktypes", "./internal/watch",
 		"./feed", "./relay", "./worker"},
 		skip: "./^(postgres|client_sqlite)$"},
 	{packages: []string{"./engine", "./server", "./store/postgres", "./store/sqlite"}, onBoth: []string{

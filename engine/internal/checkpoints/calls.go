@@ -95,7 +95,7 @@ func (r *Checkpoints) save(ctx context.Context, op string, c *pawl.CheckpointApp
 	a.Expected, a.Checkpoints, a.Prune = c.Expected, make([]ownCheckpoint, len(c.Checkpoints)), c.Prune
 	for i := range c.Checkpoints {
 		p := &c.Checkpoints[i]
-		if err := r.k.ReferFirst(ctx, op, rules.BlobsIn(p.Snapshot), func(context.Context, store.Tx) (string, error) {
+		if err := r.k.Keep(ctx, op, rules.BlobsIn(p.Snapshot), func(context.Context, store.Tx) (string, error) {
 			return c.TaskID, nil
 		}); err != nil {
 			return out, err

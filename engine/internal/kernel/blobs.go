@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 
+	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/store/objects"
 )
@@ -25,10 +26,10 @@ type Blobs interface {
 	Check(ctx context.Context, db store.DB, report func(store.Breach)) error
 }
 
-// ReferFirst keeps blobs for as long as a task or its archive exists, before the values that refer to them are stored: if they
-// are not, nothing keeps the blobs a day later. of returns the task; "" = the call itself will say that there is none.
-func (k *Kernel) ReferFirst(ctx context.Context, op string, addresses [][]byte,
-	of func(context.Context, store.Tx) (string, error)) error {
+// Keep keeps uploaded blobs for as long as a task or its archive exists. It is called before what refers to them is stored: if
+// that is not, nothing keeps the blobs a day later. taskOf returns the task; "" = none, which is left to the call itself. A blob
+// that the namespace does not have is invalid.
+func (k *Kernel) Keep(ctx context.Context, op string, addresses [][]byte, taskOf func(context.Context, store.Tx) (string, error)) error {
 	if len(addresses) == 0 {
 		return nil
 	}
@@ -40,10 +41,21 @@ func (k *Kernel) ReferFirst(ctx context.Context, op string, addresses [][]byte,
 		if err != nil {
 			return err
 		}
-		taskID, err := of(ctx, tx)
+		taskID, err := taskOf(ctx, tx)
 		if err != nil || taskID == "" {
 			return err
 		}
 		return k.Blobs.Refer(ctx, tx, now, op, taskID, addresses)
+	})
+}
+
+// KeepOfItem is Keep for the task of an item. An item that does not exist is left to the call itself.
+func (k *Kernel) KeepOfItem(ctx context.Context, op, itemID string, addresses [][]byte) error {
+	return k.Keep(ctx, op, addresses, func(ctx context.Context, tx store.Tx) (string, error) {
+		it, err := store.GetItem(ctx, tx, pawl.CallerOf(ctx).Namespace, itemID, 0)
+		if pawl.CodeOf(err) == pawl.CodeNotFound {
+			return "", nil
+		}
+		return it.TaskID, err
 	})
 }

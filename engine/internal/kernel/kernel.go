@@ -55,6 +55,10 @@ type Core struct {
 	Children Children
 	// Signals are the signals of all namespaces.
 	Signals Signals
+	// Messages are the messages of tasks of all namespaces.
+	Messages Messages
+	// MAC returns the code of a text that the database's secret makes.
+	MAC func(text string) string
 	// Seen notes that a worker called by a Kernel. WriteSeen writes the workers that called since the last time.
 	Seen      func(ctx context.Context, k *Kernel, namespace, workerID string)
 	WriteSeen func(ctx context.Context, k *Kernel) error

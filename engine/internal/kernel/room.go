@@ -19,7 +19,7 @@ const (
 type Room struct {
 	Name   string
 	Tables []Table
-	// Steps are parts of each whole pass of the sweep.
+	// Steps are parts of each whole pass of the sweep, and quick ones of each pass.
 	Steps []store.Step
 	// Rules and Warnings are those of the doctor.
 	Rules    []store.RuleSearch

@@ -23,6 +23,9 @@ type Tasks interface {
 	Follow(ctx context.Context, f After)
 	// Ours refuses a lease that belongs to another API key.
 	Ours(ctx context.Context, f pawl.Fence) error
+	// AppendRows adds chunks to messages of leased items, in group commits. Of a call that did not hold its lease, the error is the
+	// reason.
+	AppendRows(ctx context.Context, calls []AppendRow) ([]pawl.Result[store.Appended], error)
 	// DeleteEnded deletes those of some tasks that have ended and belong to no others. It returns their ids.
 	DeleteEnded(ctx context.Context, namespace string, taskIDs []string, by store.Deletion) ([]string, error)
 	// EndLeases ends the leases that were claimed with an API key.

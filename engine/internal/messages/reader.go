@@ -1,4 +1,4 @@
-package stream
+package messages
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 // reader is a reader's position in a message.
 type reader struct {
-	w     *Watcher
+	w     *watcher
 	id    string
 	ns    string
 	at    int64 // the next chunk
@@ -26,9 +26,9 @@ type reader struct {
 // followPage is how many rows a reader reads from the database at once.
 const followPage = 500
 
-// Follow calls fn with the frames of a message from a chunk on, or from the last -from
+// follow calls fn with the frames of a message from a chunk on, or from the last -from
 // chunks on, until the message or ctx ends. The frames are shared with other followers: do not change what they point to.
-func (w *Watcher) Follow(ctx context.Context, namespace, id string, from int64, fn func(pawl.MessageFrame) error) error {
+func (w *watcher) follow(ctx context.Context, namespace, id string, from int64, fn func(pawl.MessageFrame) error) error {
 	r := &reader{w: w, id: id, ns: namespace, at: from, told: -1}
 	r.fn = func(f pawl.MessageFrame) error {
 		f.Epoch = r.epoch
@@ -116,7 +116,7 @@ func (r *reader) restart(ctx context.Context) error {
 		}
 		row, err := store.GetMessage(ctx, tx, r.ns, r.id)
 		if cuts = row.Cuts; err == nil {
-			m, err = InFull(ctx, tx, row)
+			m, err = inFull(ctx, tx, row)
 		}
 		return err
 	})
@@ -268,7 +268,7 @@ func (r *reader) snapshot(ctx context.Context) error {
 	err := r.w.options.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		row, err := store.GetMessage(ctx, tx, r.ns, r.id)
 		if err == nil {
-			m, err = InFull(ctx, tx, row)
+			m, err = inFull(ctx, tx, row)
 		}
 		return err
 	})
@@ -281,8 +281,8 @@ func (r *reader) snapshot(ctx context.Context) error {
 	return r.fn(pawl.MessageFrame{Offset: m.Offset, End: &pawl.MessageEnd{Status: m.Status, Offset: m.Offset}})
 }
 
-// InFull returns a message with its content.
-func InFull(ctx context.Context, tx store.Tx, row store.MessageRow) (pawl.Message, error) {
+// inFull returns a message with its content.
+func inFull(ctx context.Context, tx store.Tx, row store.MessageRow) (pawl.Message, error) {
 	content, err := store.Content(ctx, tx, &row)
 	row.Content = json.RawMessage(content)
 	return row.Message, err

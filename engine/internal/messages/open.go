@@ -1,24 +1,22 @@
-package engine
+package messages
 
 import (
 	"context"
 	"crypto/hmac"
-	"encoding/hex"
 	"strconv"
 	"strings"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
-	"github.com/pawl-work/pawl/engine/internal/stream"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
 
 // OpenMessages opens messages that tasks have themselves; see pawl.Messenger.
-func (e *Engine) OpenMessages(ctx context.Context, calls []pawl.OpenCall) ([]pawl.Result[pawl.OpenedMessage], error) {
+func (ms *Messages) OpenMessages(ctx context.Context, calls []pawl.OpenCall) ([]pawl.Result[pawl.OpenedMessage], error) {
 	calls = idform.Calls(calls)
-	if err := e.acts(ctx, "open"); err != nil {
+	if err := ms.k.Acts(ctx, "open"); err != nil {
 		return nil, err
 	}
 	return kernel.Each(ctx, "open", calls, func(ctx context.Context, c *pawl.OpenCall) (out pawl.OpenedMessage, err error) {
@@ -26,51 +24,52 @@ func (e *Engine) OpenMessages(ctx context.Context, calls []pawl.OpenCall) ([]paw
 			return out, err
 		}
 		caller := pawl.CallerOf(ctx)
-		m := newMessage{ID: e.k.IDs.Next("msg"), Namespace: caller.Namespace, TaskID: c.TaskID, Role: c.Role, Thread: store.Text(c.Thread),
-			Model: store.Text(c.Model), MaxSteps: pawl.DefaultMaxSteps, Metadata: store.Text(c.Metadata), Actor: actor(caller, pawl.ActorUser, "")}
+		m := kernel.NewMessage{ID: ms.k.IDs.Next("msg"), Namespace: caller.Namespace, TaskID: c.TaskID, Role: c.Role,
+			Thread: store.Text(c.Thread), Model: store.Text(c.Model), MaxSteps: pawl.DefaultMaxSteps, Metadata: store.Text(c.Metadata),
+			Actor: kernel.Actor(caller, pawl.ActorUser, "")}
 		writer := 0
-		err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		err = ms.k.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 			row, n, err := openOwn(ctx, tx, m, c.OnConflict == pawl.OnConflictReturn)
 			if err == nil {
 				writer = n
-				out.Message, err = stream.InFull(ctx, tx, row)
+				out.Message, err = inFull(ctx, tx, row)
 			}
 			return err
 		})
 		if err == nil && writer > 0 {
-			out.Writer = e.tokens.writer(caller.Namespace, out.ID, writer)
+			out.Writer = ms.writer(caller.Namespace, out.ID, writer)
 		}
 		return out, err
 	})
 }
 
 // appendToOwn adds chunks to a message that a task has itself. A writer counts as an attempt.
-func (e *Engine) appendToOwn(ctx context.Context, c *pawl.AppendCall, body string) (out pawl.Appended, err error) {
+func (ms *Messages) appendToOwn(ctx context.Context, c *pawl.AppendCall, body string) (out pawl.Appended, err error) {
 	by := *c
-	if by.Attempt, err = e.writerOf(ctx, c.MessageFence); err != nil {
+	if by.Attempt, err = ms.writerOf(ctx, c.MessageFence); err != nil {
 		return out, err
 	}
 	a := store.Append{Fence: store.Fence{Namespace: pawl.CallerOf(ctx).Namespace}, MessageID: c.MessageID, Offset: c.Offset,
 		Count: len(c.Chunks), Body: body}
 	var done store.Appended
-	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		done, err = store.AppendOwn(ctx, tx, &a, by.Attempt, pawl.MaxMessageBytes)
+	err = ms.k.DB.Do(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		done, err = appendOwn(ctx, tx, &a, by.Attempt, pawl.MaxMessageBytes)
 		return err
 	})
 	if err != nil {
 		return out, err
 	}
-	return e.appended(ctx, &by, body, done)
+	return ms.appended(ctx, &by, body, done)
 }
 
 // finishOwn completes a message that a task has itself.
-func (e *Engine) finishOwn(ctx context.Context, c *pawl.FinishCall) (out pawl.Message, err error) {
-	if _, err := e.writerOf(ctx, c.MessageFence); err != nil {
+func (ms *Messages) finishOwn(ctx context.Context, c *pawl.FinishCall) (out pawl.Message, err error) {
+	if _, err := ms.writerOf(ctx, c.MessageFence); err != nil {
 		return out, err
 	}
 	caller := pawl.CallerOf(ctx)
-	err = e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
-		row, err := store.LockOwn(ctx, tx, caller.Namespace, c.MessageID)
+	err = ms.k.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		row, err := lockOwn(ctx, tx, caller.Namespace, c.MessageID)
 		if err != nil {
 			return err
 		}
@@ -82,12 +81,12 @@ func (e *Engine) finishOwn(ctx context.Context, c *pawl.FinishCall) (out pawl.Me
 			return err
 		}
 		row.Usage = c.Usage
-		err = endMessage(ctx, tx, now, &row, pawl.MessageComplete, actor(caller, pawl.ActorUser, ""), "")
+		err = endMessage(ctx, tx, now, &row, pawl.MessageComplete, kernel.Actor(caller, pawl.ActorUser, ""), "")
 		out = row.Message
 		return err
 	})
 	if err == nil {
-		e.after(func() { e.watcher.Changed(c.MessageID) })
+		ms.k.After(func() { ms.s.watcher.changed(c.MessageID) })
 	}
 	return out, err
 }
@@ -96,21 +95,16 @@ const writerPrefix = "writer_"
 
 // writer returns the token of a writer of a message that a task has itself: its number in clear
 // text, and a MAC of it, the message and the namespace.
-func (t *tokens) writer(namespace, message string, n int) string {
-	macs := t.macs.Load()
-	mac := macs.Get().(*tokenMAC)
-	defer macs.Put(mac)
+func (ms *Messages) writer(namespace, message string, n int) string {
 	text := writerPrefix + strconv.Itoa(n)
-	mac.Reset()
-	mac.Write([]byte(text + "\x00" + message + "\x00" + namespace))
-	return text + "_" + hex.EncodeToString(mac.Sum(nil)[:macBytes])
+	return text + "_" + ms.k.MAC(text+"\x00"+message+"\x00"+namespace)
 }
 
 // writerOf returns the number of the writer that a token proves.
-func (e *Engine) writerOf(ctx context.Context, m pawl.MessageFence) (int, error) {
+func (ms *Messages) writerOf(ctx context.Context, m pawl.MessageFence) (int, error) {
 	text, _, _ := strings.Cut(strings.TrimPrefix(m.Writer, writerPrefix), "_")
 	n, err := strconv.Atoi(text)
-	if err != nil || !hmac.Equal([]byte(m.Writer), []byte(e.tokens.writer(pawl.CallerOf(ctx).Namespace, m.MessageID, n))) {
+	if err != nil || !hmac.Equal([]byte(m.Writer), []byte(ms.writer(pawl.CallerOf(ctx).Namespace, m.MessageID, n))) {
 		return 0, pawl.Invalid("/writer", "is no token of a writer of this message")
 	}
 	return n, nil
@@ -119,7 +113,7 @@ func (e *Engine) writerOf(ctx context.Context, m pawl.MessageFence) (int, error)
 // openOwn opens a message of a task itself for the next writer, whose number it returns. With
 // once, that is the message of the thread that the task has, if it has one: writer is 0 if that
 // has ended. The task's row is locked, so that two callers open one message.
-func openOwn(ctx context.Context, tx store.Tx, m newMessage, once bool) (row store.MessageRow, writer int, err error) {
+func openOwn(ctx context.Context, tx store.Tx, m kernel.NewMessage, once bool) (row store.MessageRow, writer int, err error) {
 	if err := store.LockTaskRow(ctx, tx, m.Namespace, m.TaskID); err != nil {
 		return row, 0, err
 	}
@@ -136,7 +130,7 @@ func openOwn(ctx context.Context, tx store.Tx, m newMessage, once bool) (row sto
 	}
 	if once {
 		var id string
-		found, err := store.Row(ctx, tx, []any{&id}, messageSQL["own message of thread"], store.TaskID(m.TaskID), m.Thread)
+		found, err := store.Row(ctx, tx, []any{&id}, texts["own message of thread"], store.TaskID(m.TaskID), m.Thread)
 		if err != nil {
 			return row, 0, err
 		}
@@ -153,7 +147,7 @@ func openOwn(ctx context.Context, tx store.Tx, m newMessage, once bool) (row sto
 	}
 	writer = 1
 	m.Attempt = &writer
-	if err := putMessages(ctx, tx, now, []newMessage{m}); err != nil {
+	if err := putMessages(ctx, tx, now, []kernel.NewMessage{m}); err != nil {
 		return row, 0, err
 	}
 	row, err = store.GetMessage(ctx, tx, m.Namespace, m.ID)
@@ -164,26 +158,13 @@ func nextWriter(ctx context.Context, tx store.Tx, namespace, id string) (row sto
 	if row, err = store.LockMessage(ctx, tx, namespace, id); err != nil || row.Status != pawl.MessageStreaming {
 		return row, 0, err
 	}
-	_, err = store.Row(ctx, tx, []any{&writer}, messageSQL["next writer"], id)
+	_, err = store.Row(ctx, tx, []any{&writer}, texts["next writer"], id)
 	row.Attempt = writer
 	return row, writer, err
 }
 
-// newMessage is a message to insert. It is open when it has no content.
-type newMessage struct {
-	ID, Namespace, TaskID string
-	Thread, ItemID        store.Text
-	Attempt               *int
-	Role                  string
-	Content               store.Text
-	Model                 store.Text
-	MaxSteps              int
-	Metadata              store.Text
-	Actor                 store.Actor
-}
-
 // putMessages inserts messages, each with its event.
-func putMessages(ctx context.Context, tx store.Tx, now int64, all []newMessage) error {
+func putMessages(ctx context.Context, tx store.Tx, now int64, all []kernel.NewMessage) error {
 	rows := make([][]any, len(all))
 	events := make([]store.Event, len(all))
 	for i, m := range all {
@@ -200,7 +181,7 @@ func putMessages(ctx context.Context, tx store.Tx, now int64, all []newMessage) 
 			events[i].Attempt = *m.Attempt
 		}
 	}
-	if err := tx.ExecEach(ctx, messageSQL["start message"], rows); err != nil {
+	if err := tx.ExecEach(ctx, texts["start message"], rows); err != nil {
 		return err
 	}
 	return store.Record(ctx, tx, now, events)
@@ -209,6 +190,53 @@ func putMessages(ctx context.Context, tx store.Tx, now int64, all []newMessage) 
 // threadOf returns a task's thread.
 func threadOf(ctx context.Context, tx store.Tx, taskID string) (string, error) {
 	var thread string
-	_, err := store.Row(ctx, tx, []any{&thread}, messageSQL["thread of task"], store.TaskID(taskID))
+	_, err := store.Row(ctx, tx, []any{&thread}, texts["thread of task"], store.TaskID(taskID))
 	return thread, err
+}
+
+// A message that a task has itself has no item. Its writers are numbered from 1; the column
+// attempt of the message has the number of the last one, and that of a chunk the number of its
+// writer.
+
+// lockOwn locks a message that a task has itself, and keeps the task from being removed. The
+// message may have any status.
+func lockOwn(ctx context.Context, tx store.Tx, namespace, id string) (store.MessageRow, error) {
+	if _, err := store.TaskIDs(ctx, tx, texts["keep task of message"], id, namespace); err != nil {
+		return store.MessageRow{}, err
+	}
+	row, err := store.LockMessage(ctx, tx, namespace, id)
+	if err == nil && row.ItemID != "" {
+		err = pawl.NotFound("message", id)
+	}
+	return row, err
+}
+
+// appendOwn adds chunks to a message that a task has itself, at its end, if they belong there.
+func appendOwn(ctx context.Context, tx store.Tx, a *store.Append, writer int, limit int64) (store.Appended, error) {
+	if _, err := store.TaskIDs(ctx, tx, texts["keep task of message"], a.MessageID, a.Namespace); err != nil {
+		return store.Appended{}, err
+	}
+	var out store.Appended
+	var bytes int64
+	found, err := store.Row(ctx, tx, []any{&out.State, &out.Chunks, &bytes}, texts["look at own message"], a.MessageID, a.Namespace)
+	switch {
+	case err != nil:
+		return out, err
+	case !found:
+		return out, pawl.NotFound("message", a.MessageID)
+	}
+	bytes += int64(len(a.Body))
+	if out.Full = bytes > limit; out.Full || out.Chunks != a.Offset || out.State != string(pawl.MessageStreaming) {
+		return out, nil
+	}
+	now, err := tx.Now(ctx)
+	if err != nil {
+		return out, err
+	}
+	if _, err := tx.Exec(ctx, texts["put chunks"], a.MessageID, a.Offset, a.Count, writer, a.Body, now); err != nil {
+		return out, err
+	}
+	_, err = tx.Exec(ctx, texts["grow own message"], a.MessageID, a.Offset+int64(a.Count), bytes)
+	out.Done = err == nil
+	return out, err
 }

@@ -1,4 +1,4 @@
-package engine
+package messages
 
 import (
 	"context"
@@ -7,38 +7,39 @@ import (
 	"sync"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
-// messageItemCache caches the item of each committed message. The item of a message never
+// itemCache caches the item of each committed message. The item of a message never
 // changes.
-type messageItemCache struct {
+type itemCache struct {
 	mu   sync.Mutex
 	item map[[2]string]string // {namespace, message} → item
 	open map[string]bool      // items that may have an open message
 }
 
-const messageItemsKept = 100_000
+const itemsKept = 100_000
 
-func (h *messageItemCache) put(namespace, message, item string) {
+func (h *itemCache) put(namespace, message, item string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.item == nil || len(h.item) >= messageItemsKept {
+	if h.item == nil || len(h.item) >= itemsKept {
 		h.item, h.open = map[[2]string]string{}, map[string]bool{}
 	}
 	h.item[[2]string{namespace, message}] = item
 	h.open[item] = true
 }
 
-func (h *messageItemCache) of(namespace, message string) string {
+func (h *itemCache) of(namespace, message string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.item[[2]string{namespace, message}]
 }
 
 // takeOpen returns those of items that may have an open message, and removes their marks.
-func (h *messageItemCache) takeOpen(items []string) (out []string) {
+func (h *itemCache) takeOpen(items []string) (out []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, id := range items {
@@ -57,15 +58,9 @@ type appendCall struct {
 	fence pawl.Fence
 }
 
-// appendAnswer is the store's answer to a call.
-type appendAnswer struct {
-	store.Appended
-	known bool
-}
-
 // Append adds chunks to open messages; see pawl.Messenger.
-func (e *Engine) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Result[pawl.Appended], error) {
-	if err := e.acts(ctx, "append"); err != nil {
+func (ms *Messages) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Result[pawl.Appended], error) {
+	if err := ms.k.Acts(ctx, "append"); err != nil {
 		return nil, err
 	}
 	if err := rules.CheckBatch("append", len(calls)); err != nil {
@@ -75,7 +70,7 @@ func (e *Engine) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Re
 	bodies := make([]string, len(calls))
 	for i := range calls {
 		if bodies[i], out[i].Err = checkAppend(&calls[i]); out[i].Err == nil {
-			out[i].Err = e.referMessage(ctx, "append", calls[i].MessageID, blobsInText(bodies[i]))
+			out[i].Err = ms.referMessage(ctx, "append", calls[i].MessageID, rules.BlobsInText(bodies[i]))
 		}
 	}
 	var todo []appendCall
@@ -83,53 +78,39 @@ func (e *Engine) Append(ctx context.Context, calls []pawl.AppendCall) ([]pawl.Re
 		switch {
 		case out[i].Err != nil:
 		case calls[i].Writer != "":
-			out[i].Value, out[i].Err = e.appendToOwn(ctx, &calls[i], bodies[i])
+			out[i].Value, out[i].Err = ms.appendToOwn(ctx, &calls[i], bodies[i])
 		default:
 			todo = append(todo, appendCall{call: &calls[i], at: i})
 		}
 	}
-	if err := e.findMessageItems(ctx, todo, func(i int, err error) { out[i].Err = err }); err != nil {
+	if err := ms.findMessageItems(ctx, todo, func(i int, err error) { out[i].Err = err }); err != nil {
 		return nil, err
 	}
 	todo = slices.DeleteFunc(todo, func(w appendCall) bool { return out[w.at].Err != nil })
-	c := pawl.CallerOf(ctx)
-	v := fenced[appendCall, store.Append, store.Appended, appendAnswer]{
-		op:        "append",
-		committer: e.committers.append,
-		fence:     func(w *appendCall) pawl.Fence { return w.fence },
-		check:     func(*rules.Fields, *appendCall) {},
-		row: func(_ int, w *appendCall) store.Append {
-			return store.Append{
-				Fence:     fenceRow(c, w.fence),
-				MessageID: w.call.MessageID,
-				Offset:    w.call.Offset,
-				Count:     len(w.call.Chunks),
-				Body:      bodies[w.at],
-			}
-		},
-		answer: func(_ *appendCall, a *store.Appended) (appendAnswer, effects) {
-			return appendAnswer{*a, true}, effects{}
-		},
+	rows := make([]kernel.AppendRow, len(todo))
+	for n, w := range todo {
+		rows[n] = kernel.AppendRow{Fence: w.fence, Append: store.Append{MessageID: w.call.MessageID, Offset: w.call.Offset,
+			Count: len(w.call.Chunks), Body: bodies[w.at]}}
 	}
-	answers, _, err := v.do(ctx, e, todo)
+	answers, err := ms.k.Tasks(kernel.Origin{}).AppendRows(ctx, rows)
 	if err != nil {
 		return nil, err
 	}
 	for n, a := range answers {
 		w := &todo[n]
 		if out[w.at].Err = a.Err; a.Err == nil {
-			out[w.at].Value, out[w.at].Err = e.appended(ctx, w.call, bodies[w.at], a.Value.Appended)
+			out[w.at].Value, out[w.at].Err = ms.appended(ctx, w.call, bodies[w.at], a.Value)
 		}
 	}
 	return out, nil
 }
 
 // appended returns the answer to a call whose fence is valid.
-func (e *Engine) appended(ctx context.Context, c *pawl.AppendCall, body string, a store.Appended) (pawl.Appended, error) {
+func (ms *Messages) appended(ctx context.Context, c *pawl.AppendCall, body string, a store.Appended) (pawl.Appended, error) {
 	n := int64(len(c.Chunks))
 	switch {
 	case a.Done:
-		e.after(func() { e.watcher.Appended(c, body, a.TakenOver) })
+		ms.k.After(func() { ms.s.watcher.appended(c, body, a.TakenOver) })
 		return pawl.Appended{Offset: c.Offset + n}, nil
 	case a.State != string(pawl.MessageStreaming):
 		return pawl.Appended{}, rules.Conflict("append", a.State, pawl.MessageState(a.State).Allowed())
@@ -143,7 +124,7 @@ func (e *Engine) appended(ctx context.Context, c *pawl.AppendCall, body string, 
 	writer := 0
 	if c.Offset+n <= a.Chunks {
 		var err error
-		if writer, err = e.writtenBy(ctx, c); err != nil || writer == c.Attempt {
+		if writer, err = ms.writtenBy(ctx, c); err != nil || writer == c.Attempt {
 			return pawl.Appended{Offset: a.Chunks}, err
 		}
 	}
@@ -171,8 +152,8 @@ func (e *Engine) appended(ctx context.Context, c *pawl.AppendCall, body string, 
 // another attempt wrote any of them, it returns that attempt. It returns 0 if other
 // chunks are stored there. Chunks of another attempt are not a repeated call: the
 // caller's next append would abandon them.
-func (e *Engine) writtenBy(ctx context.Context, c *pawl.AppendCall) (writer int, err error) {
-	err = e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+func (ms *Messages) writtenBy(ctx context.Context, c *pawl.AppendCall) (writer int, err error) {
+	err = ms.k.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		writer = 0
 		by := c.Attempt
 		rows, err := store.Chunks(ctx, tx, c.MessageID, c.Offset, len(c.Chunks)+1)
@@ -211,12 +192,12 @@ func (e *Engine) writtenBy(ctx context.Context, c *pawl.AppendCall) (writer int,
 
 // findMessageItems looks up the items of the messages and fills in the fences of the
 // calls. It refuses calls whose message does not exist or has no item.
-func (e *Engine) findMessageItems(ctx context.Context, todo []appendCall, refuse func(i int, err error)) error {
+func (ms *Messages) findMessageItems(ctx context.Context, todo []appendCall, refuse func(i int, err error)) error {
 	ns := pawl.CallerOf(ctx).Namespace
 	var unknown []string
 	for i := range todo {
 		w := &todo[i]
-		w.fence = pawl.Fence{ItemID: e.messageItems.of(ns, w.call.MessageID), WorkerID: w.call.WorkerID, Attempt: w.call.Attempt}
+		w.fence = pawl.Fence{ItemID: ms.s.items.of(ns, w.call.MessageID), WorkerID: w.call.WorkerID, Attempt: w.call.Attempt}
 		if w.fence.ItemID == "" {
 			unknown = append(unknown, w.call.MessageID)
 		}
@@ -225,7 +206,7 @@ func (e *Engine) findMessageItems(ctx context.Context, todo []appendCall, refuse
 		return nil
 	}
 	found := map[string]messageItem{}
-	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
+	err := ms.k.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		items, err := itemsOfMessages(ctx, tx, ns, unknown)
 		for _, h := range items {
 			found[h.ID] = h
@@ -250,7 +231,7 @@ func (e *Engine) findMessageItems(ctx context.Context, todo []appendCall, refuse
 			refuse(w.at, rules.Conflict("append", h.State, pawl.MessageState(h.State).Allowed()))
 		default:
 			w.fence.ItemID = h.ItemID
-			e.after(func() { e.messageItems.put(ns, h.ID, h.ItemID) })
+			ms.k.After(func() { ms.s.items.put(ns, h.ID, h.ItemID) })
 		}
 	}
 	return nil
@@ -262,4 +243,16 @@ func checkAppend(c *pawl.AppendCall) (body string, err error) {
 		return "", err
 	}
 	return store.EncodeChunks(c.Chunks)
+}
+
+// referMessage keeps the uploaded blobs that a part of a message refers to for as long as its task exists. A message that does not
+// exist is left to the call itself.
+func (ms *Messages) referMessage(ctx context.Context, op, messageID string, addresses [][]byte) error {
+	return ms.k.Keep(ctx, op, addresses, func(ctx context.Context, tx store.Tx) (string, error) {
+		m, err := store.GetMessage(ctx, tx, pawl.CallerOf(ctx).Namespace, messageID)
+		if pawl.CodeOf(err) == pawl.CodeNotFound {
+			return "", nil
+		}
+		return m.TaskID, err
+	})
 }

@@ -1,27 +1,26 @@
-package sweep
+package messages
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/store"
 )
 
-// messages ends open messages whose items need no more work. If the item failed, the
-// message ends as an error and keeps its content.
-func (p *pass) messages(ctx context.Context) error {
-	return p.logError(ctx, "messages", EndOrphanedMessages(ctx, p.DB, nil, ""))
-}
+// orphansAtOnce bounds the messages that one read lists.
+const orphansAtOnce = 1000
 
-// EndOrphanedMessages ends the open messages whose items need no more work: of the given
+// endOrphans ends the open messages whose items need no more work: of the given
 // items, of a task, or all. One whose row another transaction locks is left to the next pass.
-func EndOrphanedMessages(ctx context.Context, db store.DB, items []string, taskID string) error {
+func endOrphans(ctx context.Context, db store.DB, items []string, taskID string) error {
 	for {
 		var orphans []orphanedMessage
 		err := db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-			orphans, err = orphanedMessages(ctx, tx, items, taskID, batch)
+			orphans, err = orphanedMessages(ctx, tx, items, taskID, orphansAtOnce)
 			return err
 		})
 		if err != nil {
@@ -30,7 +29,7 @@ func EndOrphanedMessages(ctx context.Context, db store.DB, items []string, taskI
 		ended, err := endEach(ctx, orphans, func(ctx context.Context, s orphanedMessage) error {
 			return db.Do(ctx, func(ctx context.Context, tx store.Tx) error { return endOrphanedMessage(ctx, tx, s) })
 		})
-		if err != nil || len(orphans) < batch || ended == 0 {
+		if err != nil || len(orphans) < orphansAtOnce || ended == 0 {
 			return err
 		}
 	}
@@ -42,10 +41,10 @@ func endEach(ctx context.Context, orphans []orphanedMessage, end func(context.Co
 	ended int, err error,
 ) {
 	for _, s := range orphans {
-		switch failed := end(store.WithLockWait(ctx, lockWait), s); {
+		switch failed := end(store.WithLockWait(ctx, kernel.LockedRow), s); {
 		case failed == nil:
 			ended++
-		case mustStop(ctx, failed):
+		case stops(ctx, failed):
 			return ended, failed
 		case locked(failed), pawl.CodeOf(failed) == pawl.CodeNotFound: // its task was removed meanwhile
 		default:
@@ -55,68 +54,76 @@ func endEach(ctx context.Context, orphans []orphanedMessage, end func(context.Co
 	return ended, err
 }
 
-// OwnMessageGrace is how long the writers of messages that a task has itself may go on after
-// the end of the task. Then the messages are stopped.
-const OwnMessageGrace = 10 * time.Minute
+// grace is how long the writers of messages that a task has itself may go on after the end of the task. Then the messages are
+// stopped.
+const grace = 10 * time.Minute
 
-// ownMessages stops the messages that ended tasks have themselves.
-func (p *pass) ownMessages(ctx context.Context) error {
+// locked reports whether another transaction locks a row, or its namespace is being moved: the next pass tries again.
+func locked(err error) bool {
+	return errors.Is(err, store.ErrLocked) || errors.Is(err, store.ErrFenced)
+}
+
+// stops reports whether the rest of a pass is pointless: the caller gave up, or the database is unavailable.
+func stops(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, pawl.ErrUnavailable) && !locked(err)
+}
+
+// endOwnOrphans stops the messages that ended tasks have themselves.
+func endOwnOrphans(ctx context.Context, p store.Sweeping) error {
 	for {
 		var orphans []orphanedMessage
 		var by int64
-		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		err := p.View(ctx, func(ctx context.Context, tx store.Tx) error {
 			now, err := tx.Now(ctx)
 			if err != nil {
 				return err
 			}
-			by = ago(now, OwnMessageGrace)
-			orphans, err = ownOrphans(ctx, tx, by, "", batch)
+			by = now - grace.Microseconds()
+			orphans, err = ownOrphans(ctx, tx, by, "", p.Limit)
 			return err
 		})
 		ended := 0
 		if err == nil {
 			ended, err = endEach(ctx, orphans, func(ctx context.Context, s orphanedMessage) error {
-				return p.do(ctx, func(ctx context.Context, tx store.Tx, now int64) error {
-					return endOwnOrphan(ctx, tx, now, by, s)
-				})
+				return p.In(ctx, func(ctx context.Context, tx store.Tx, now int64) error { return endOwnOrphan(ctx, tx, now, by, s) })
 			})
 		}
-		if err != nil || len(orphans) < batch || ended == 0 {
-			return p.logError(ctx, "messages of tasks", err)
+		if err != nil || len(orphans) < p.Limit || ended == 0 {
+			return err
 		}
 	}
 }
 
-// chunks removes the chunks of messages that ended longer than RetainChunks ago: their
+// removeChunks removes the chunks of messages that ended longer than RetainChunks ago: their
 // content is in the message.
-func (p *pass) chunks(ctx context.Context) error {
-	if p.Options.RetainChunks <= 0 {
-		return nil
-	}
-	for r := (store.ChunkRemoval{}); ; {
+func removeChunks(ctx context.Context, p store.Sweeping) error {
+	for r := (removal{}); p.Options.RetainChunks > 0; {
 		var ids []string
-		var next store.ChunkRemoval
-		err := p.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
+		var next removal
+		err := p.View(ctx, func(ctx context.Context, tx store.Tx) error {
 			now, err := tx.Now(ctx)
 			if err != nil {
 				return err
 			}
-			r.EndedBy = ago(now, p.Options.RetainChunks)
-			ids, next, err = r.List(ctx, tx, chunkBatch)
+			r.endedBy = now - p.Options.RetainChunks.Microseconds()
+			ids, next, err = r.list(ctx, tx, chunkBatch)
 			return err
 		})
 		if err == nil && len(ids) > 0 {
-			err = halve(ctx, p, ids, func(ctx context.Context, ids []string) error {
-				return p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error { return r.Remove(ctx, tx, ids) })
-			}, func(id string, err error) {
-				p.Log.ErrorContext(ctx, "the chunks of a message could not be removed and stay", "message_id", id, "error", err)
+			err = store.Apart(ctx, ids, func(ctx context.Context, ids []string) error {
+				return p.Do(ctx, func(ctx context.Context, tx store.Tx) error { return r.remove(ctx, tx, ids) })
+			}, func(err error) bool { return stops(ctx, err) }, func(id string, err error) {
+				if !locked(err) {
+					_ = p.Failed(ctx, "chunks of message "+id, err) // counted; the others go on
+				}
 			})
 		}
 		if err != nil || len(ids) < chunkBatch {
-			return p.logError(ctx, "chunks", err)
+			return err
 		}
 		r = next
 	}
+	return nil
 }
 
 // chunkBatch bounds the messages whose chunks one transaction removes.
@@ -145,12 +152,7 @@ func endOrphanedMessage(ctx context.Context, tx store.Tx, s orphanedMessage) err
 	if err != nil {
 		return err
 	}
-	m.Status = to
-	content, err := store.Content(ctx, tx, &m)
-	if err != nil {
-		return err
-	}
-	return store.EndMessage(ctx, tx, now, &m, to, content, store.Actor{Type: pawl.ActorSystem}, "its item is "+s.ItemState)
+	return endMessage(ctx, tx, now, &m, to, store.Actor{Type: pawl.ActorSystem}, "its item is "+s.ItemState)
 }
 
 // orphanedMessage is an open message whose item has no work left; ItemState is "" of one that a
@@ -172,7 +174,7 @@ func orphanedMessages(ctx context.Context, tx store.Tx, items []string, taskID s
 }
 
 func orphans(ctx context.Context, tx store.Tx, w *store.Where, name string, limit int) ([]orphanedMessage, error) {
-	return store.All(ctx, tx, w.Text(messageSQL[name], "m.id", limit), w.Args, func(rows store.Rows, s *orphanedMessage) error {
+	return store.All(ctx, tx, w.Text(texts[name], "m.id", limit), w.Args, func(rows store.Rows, s *orphanedMessage) error {
 		return rows.Scan(&s.ID, &s.Namespace, &s.ItemState)
 	})
 }
@@ -194,7 +196,7 @@ func ownOrphans(ctx context.Context, tx store.Tx, endedBy int64, id string, limi
 
 // endOwnOrphan stops an open message that a task has itself and whose task ended by a time.
 func endOwnOrphan(ctx context.Context, tx store.Tx, now, endedBy int64, s orphanedMessage) error {
-	m, err := store.LockOwn(ctx, tx, s.Namespace, s.ID)
+	m, err := lockOwn(ctx, tx, s.Namespace, s.ID)
 	if err != nil || m.Status != pawl.MessageStreaming {
 		return err
 	}
@@ -202,10 +204,34 @@ func endOwnOrphan(ctx context.Context, tx store.Tx, now, endedBy int64, s orphan
 	if err != nil || len(still) == 0 { // the task was retried in the meantime
 		return err
 	}
-	m.Status = pawl.MessageStopped
-	content, err := store.Content(ctx, tx, &m)
-	if err != nil {
+	return endMessage(ctx, tx, now, &m, pawl.MessageStopped, store.Actor{Type: pawl.ActorSystem}, "its task has ended")
+}
+
+// removal removes the chunks of messages that ended by a time: their content is in the message. It goes from message to
+// message in the order of their ends.
+type removal struct {
+	endedBy int64
+	ended   int64 // of the last message that was listed
+	id      string
+}
+
+// list returns the next messages that have chunks, and the removal that goes on after them.
+func (r removal) list(ctx context.Context, tx store.Tx, limit int) (ids []string, next removal, err error) {
+	next = r
+	ids, err = store.All(ctx, tx, texts["retired messages"], []any{r.endedBy, r.ended, r.id, limit}, func(rows store.Rows, id *string) error {
+		err := rows.Scan(id, &next.ended)
+		next.id = *id
+		return err
+	})
+	return ids, next, err
+}
+
+// remove removes the chunks of messages, except of those that go on again meanwhile.
+func (r removal) remove(ctx context.Context, tx store.Tx, ids []string) error {
+	ids, err := store.Strings(ctx, tx, texts["not replayable"], store.List(ids), r.endedBy)
+	if err != nil || len(ids) == 0 {
 		return err
 	}
-	return store.EndMessage(ctx, tx, now, &m, m.Status, content, store.Actor{Type: pawl.ActorSystem}, "its task has ended")
+	_, err = tx.Exec(ctx, texts["remove chunks"], store.List(ids))
+	return err
 }

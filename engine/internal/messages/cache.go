@@ -1,4 +1,4 @@
-package stream
+package messages
 
 import (
 	"slices"
@@ -30,8 +30,8 @@ type cachedRow struct {
 	chunks  []pawl.Chunk
 }
 
-// Appended adds chunks that this process has committed to the cache.
-func (w *Watcher) Appended(c *pawl.AppendCall, body string, takenOver bool) {
+// appended adds chunks that this process has committed to the cache.
+func (w *watcher) appended(c *pawl.AppendCall, body string, takenOver bool) {
 	w.mu.Lock()
 	t := w.messages[c.MessageID]
 	fits := t != nil && !takenOver && t.head.Chunks == c.Offset
@@ -47,7 +47,7 @@ func (w *Watcher) Appended(c *pawl.AppendCall, body string, takenOver bool) {
 	case fits: // the chunks contain JSON: decode them as they are stored
 		w.take(c.MessageID, []store.ChunkRow{{Seq: c.Offset, Count: len(c.Chunks), Attempt: c.Attempt, Body: body}})
 	default:
-		w.Wake()
+		w.wake()
 	}
 }
 
@@ -70,7 +70,7 @@ func (t *watched) trim() {
 }
 
 // take decodes rows and adds those that follow the head.
-func (w *Watcher) take(id string, rows []store.ChunkRow) {
+func (w *watcher) take(id string, rows []store.ChunkRow) {
 	fresh := make([]cachedRow, 0, len(rows))
 	for i := range rows {
 		chunks, err := rows[i].Decode()
@@ -95,7 +95,7 @@ func (w *Watcher) take(id string, rows []store.ChunkRow) {
 	}
 }
 
-func (w *Watcher) cuts(h messageHead) {
+func (w *watcher) cuts(h messageHead) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if t := w.messages[h.ID]; t != nil && len(h.Cuts) > len(t.head.Cuts) {
@@ -106,7 +106,7 @@ func (w *Watcher) cuts(h messageHead) {
 
 // settle stores the number of chunks and the state of a head, unless a newer head is
 // known.
-func (w *Watcher) settle(h messageHead) {
+func (w *watcher) settle(h messageHead) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t := w.messages[h.ID]
@@ -125,7 +125,7 @@ func (w *Watcher) settle(h messageHead) {
 
 // now returns a message's head and its cached chunks from chunk number from on. moved is
 // closed at the message's next change.
-func (w *Watcher) now(id string, from int64) (h messageHead, rows []cachedRow, moved <-chan struct{}, closed bool) {
+func (w *watcher) now(id string, from int64) (h messageHead, rows []cachedRow, moved <-chan struct{}, closed bool) {
 	moved = w.options.Hub.Next(watch.Message(id))
 	w.mu.Lock()
 	defer w.mu.Unlock()

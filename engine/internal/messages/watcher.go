@@ -1,6 +1,6 @@
 // Package stream follows messages while they are written. It caches the newest chunks of
 // the messages that are read, and sends each reader what follows its position.
-package stream
+package messages
 
 import (
 	"context"
@@ -22,11 +22,11 @@ const (
 	lookLimit    = 30 * time.Second
 )
 
-// Watcher watches the messages that are being read. Writes of this process are passed on
+// watcher watches the messages that are being read. Writes of this process are passed on
 // directly. Writes of other processes are read by one query for all messages at each
 // check, whatever the number of readers. Waiting readers hold no connection.
-type Watcher struct {
-	options Options
+type watcher struct {
+	options options
 
 	mu       sync.Mutex
 	messages map[string]*watched
@@ -36,8 +36,8 @@ type Watcher struct {
 	closed   bool
 }
 
-// Options of a Watcher; all but Settle are required.
-type Options struct {
+// options of a watcher; all but Settle are required.
+type options struct {
 	DB  store.DB
 	Hub *watch.Hub
 	Log *slog.Logger
@@ -46,14 +46,14 @@ type Options struct {
 	Settle func(ctx context.Context) error
 }
 
-// New returns the watcher of a database's messages. Call Close at the end.
-func New(o Options) *Watcher { return &Watcher{options: o} }
+// watching returns the watcher of a database's messages. Call Close at the end.
+func watching(o options) *watcher { return &watcher{options: o} }
 
 // moved wakes the readers of a message: its head has moved, or it is no longer watched.
-func (w *Watcher) moved(id string) { w.options.Hub.Wake(watch.Message(id)) }
+func (w *watcher) moved(id string) { w.options.Hub.Wake(watch.Message(id)) }
 
 // join starts to watch a message for a reader; h is the state that the reader has seen.
-func (w *Watcher) join(h messageHead) (leave func(), err error) {
+func (w *watcher) join(h messageHead) (leave func(), err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -89,9 +89,9 @@ func (w *Watcher) join(h messageHead) (leave func(), err error) {
 
 var errClosed = &pawl.Error{Code: pawl.CodeUnavailable, Op: "follow", Message: "the database has been closed"}
 
-// Close stops the checks and wakes all readers, which then return that the database is
+// close stops the checks and wakes all readers, which then return that the database is
 // closed.
-func (w *Watcher) Close() {
+func (w *watcher) close() {
 	w.mu.Lock()
 	w.closed = true
 	if w.stop != nil {
@@ -104,22 +104,22 @@ func (w *Watcher) Close() {
 	w.work.Wait()
 }
 
-// Changed triggers a check after this process changed a message other than by
+// changed triggers a check after this process changed a message other than by
 // appending.
-func (w *Watcher) Changed(id string) {
+func (w *watcher) changed(id string) {
 	w.mu.Lock()
 	t := w.messages[id]
 	w.mu.Unlock()
 	if t != nil {
-		w.Wake()
+		w.wake()
 	}
 }
 
-// Wake triggers a check of the database.
-func (w *Watcher) Wake() { w.options.Hub.Wake(watch.Messages()) }
+// wake triggers a check of the database.
+func (w *watcher) wake() { w.options.Hub.Wake(watch.Messages()) }
 
 // run checks the database until ctx ends.
-func (w *Watcher) run(ctx context.Context, woken <-chan struct{}) {
+func (w *watcher) run(ctx context.Context, woken <-chan struct{}) {
 	hub, every := w.options.Hub, poll
 	if w.options.DB.Dialect().DataVersion {
 		every = pollSQLite
@@ -153,7 +153,7 @@ func (w *Watcher) run(ctx context.Context, woken <-chan struct{}) {
 }
 
 // look reads the heads of all watched messages, and the new chunks of each.
-func (w *Watcher) look(ctx context.Context) (news bool, err error) {
+func (w *watcher) look(ctx context.Context) (news bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	known := map[string]int64{}
@@ -205,7 +205,7 @@ func (w *Watcher) look(ctx context.Context) (news bool, err error) {
 
 // enter forgets what is known of messages in an earlier epoch, and wakes their readers: the
 // database went back in time, and the chunks that they have may be lost.
-func (w *Watcher) enter(epoch int64) {
+func (w *watcher) enter(epoch int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if epoch <= w.epoch {
@@ -217,4 +217,26 @@ func (w *Watcher) enter(epoch int64) {
 		t.head.Chunks, t.head.Cuts = 0, nil
 		w.moved(id)
 	}
+}
+
+// messageHead is the current state of a message without its content.
+type messageHead struct {
+	Epoch  int64 // of the feed
+	ID     string
+	State  string
+	Chunks int64
+	Step   int
+	Cuts   []pawl.Cut
+}
+
+// messageHeads reads the heads of messages.
+func messageHeads(ctx context.Context, tx store.Tx, ids []string) ([]messageHead, error) {
+	return store.All(ctx, tx, texts["heads"], []any{store.List(ids)}, func(rows store.Rows, h *messageHead) error {
+		var cuts store.Text
+		if err := rows.Scan(&h.ID, &h.State, &h.Chunks, &h.Step, &cuts); err != nil {
+			return err
+		}
+		h.Cuts = store.CutsOf(cuts)
+		return nil
+	})
 }

@@ -1,4 +1,4 @@
-package engine
+package messages
 
 import (
 	"context"
@@ -6,28 +6,29 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
+	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
 )
 
 // StepMessages ends steps of open messages; see pawl.Messenger.
-func (e *Engine) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]pawl.Result[pawl.CheckpointRef], error) {
-	if err := e.acts(ctx, "step"); err != nil {
+func (ms *Messages) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]pawl.Result[pawl.CheckpointRef], error) {
+	if err := ms.k.Acts(ctx, "step"); err != nil {
 		return nil, err
 	}
 	return kernel.Each(ctx, "step", calls, func(ctx context.Context, c *pawl.StepCall) (pawl.CheckpointRef, error) {
 		if err := checkStep(c); err != nil {
 			return pawl.CheckpointRef{}, err
 		}
-		ref := pawl.CheckpointRef{ID: e.k.IDs.Next("ckp")}
-		itemID := e.messageItems.of(pawl.CallerOf(ctx).Namespace, c.MessageID)
-		if err := e.referMessage(ctx, "step", c.MessageID, blobsIn(c.Snapshot)); err != nil {
+		ref := pawl.CheckpointRef{ID: ms.k.IDs.Next("ckp")}
+		itemID := ms.s.items.of(pawl.CallerOf(ctx).Namespace, c.MessageID)
+		if err := ms.referMessage(ctx, "step", c.MessageID, rules.BlobsIn(c.Snapshot)); err != nil {
 			return pawl.CheckpointRef{}, err
 		}
-		own, err := e.k.Snapshots.OfItem(ctx, e.k, itemID, c.Name, store.Text(c.Snapshot))
+		own, err := ms.k.Snapshots.OfItem(ctx, ms.k, itemID, c.Name, store.Text(c.Snapshot))
 		if err != nil {
 			return ref, err
 		}
-		err = e.writes(ctx, c.MessageFence, "step",
+		err = ms.writes(ctx, c.MessageFence, "step",
 			func(ctx context.Context, tx store.Tx, g *store.LockedItem, row *store.MessageRow) (err error) {
 				if row.StepNumber >= row.MaxSteps {
 					return &pawl.Error{Code: pawl.CodeConflict, Op: "step", State: string(row.Status), Allowed: row.Status.Allowed(),
@@ -38,7 +39,7 @@ func (e *Engine) StepMessages(ctx context.Context, calls []pawl.StepCall) ([]paw
 				return err
 			})
 		if err == nil {
-			e.after(func() { e.watcher.Changed(c.MessageID) })
+			ms.k.After(func() { ms.s.watcher.changed(c.MessageID) })
 		}
 		return ref, err
 	})

@@ -1,19 +1,19 @@
-package engine
+package messages
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/rules"
 	"github.com/pawl-work/pawl/store"
-	"github.com/pawl-work/pawl/sweep"
 )
 
 // FinishMessages ends open messages; see pawl.Messenger.
-func (e *Engine) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([]pawl.Result[pawl.Message], error) {
-	if err := e.acts(ctx, "finish"); err != nil {
+func (ms *Messages) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([]pawl.Result[pawl.Message], error) {
+	if err := ms.k.Acts(ctx, "finish"); err != nil {
 		return nil, err
 	}
 	return kernel.Each(ctx, "finish", calls, func(ctx context.Context, c *pawl.FinishCall) (pawl.Message, error) {
@@ -21,57 +21,70 @@ func (e *Engine) FinishMessages(ctx context.Context, calls []pawl.FinishCall) ([
 			return pawl.Message{}, err
 		}
 		if c.Writer != "" {
-			return e.finishOwn(ctx, c)
+			return ms.finishOwn(ctx, c)
 		}
 		var out pawl.Message
-		err := e.writes(ctx, c.MessageFence, "finish", func(ctx context.Context, tx store.Tx, g *store.LockedItem, row *store.MessageRow) error {
-			by := actor(pawl.CallerOf(ctx), pawl.ActorWorker, c.WorkerID)
+		err := ms.writes(ctx, c.MessageFence, "finish", func(ctx context.Context, tx store.Tx, g *store.LockedItem, row *store.MessageRow) error {
+			by := kernel.Actor(pawl.CallerOf(ctx), pawl.ActorWorker, c.WorkerID)
 			row.Usage = c.Usage
 			err := endMessage(ctx, tx, g.Now, row, pawl.MessageComplete, by, "")
 			out = row.Message
 			return err
 		})
 		if err == nil {
-			e.after(func() { e.watcher.Changed(c.MessageID) })
+			ms.k.After(func() { ms.s.watcher.changed(c.MessageID) })
 		}
 		return out, err
 	})
 }
 
-// endMessage ends an open message and stores the content of its chunks in it.
+// endMessage ends a locked message: it writes the content of its chunks, and the event. A message that
+// may still be resumed keeps its chunks until then.
 func endMessage(
 	ctx context.Context,
 	tx store.Tx,
 	now int64,
-	row *store.MessageRow,
+	m *store.MessageRow,
 	to pawl.MessageState,
 	by store.Actor,
 	reason string,
 ) error {
-	row.Status = to
-	content, err := store.Content(ctx, tx, row)
+	m.Status = to
+	content, err := store.Content(ctx, tx, m)
 	if err != nil {
 		return err
 	}
-	return store.EndMessage(ctx, tx, now, row, to, content, by, reason)
+	replayable := 0
+	if to.Ended() && m.Offset > 0 {
+		replayable = 1
+	}
+	if _, err := tx.Exec(ctx, texts["end message"], m.ID, string(to), content, store.Text(m.Usage), now, replayable); err != nil {
+		return err
+	}
+	at := store.Stamp(now)
+	m.Content, m.EndedAt = json.RawMessage(content), &at
+	data := map[string]any{"message_id": m.ID, "status": to, "chunks": m.Offset, "steps": m.StepNumber}
+	e := store.MessageEvent("message_ended", m.Namespace, m.TaskID, store.Text(m.ItemID), by, data)
+	e.Attempt, e.Message = m.Attempt, store.Text(reason)
+	return store.Record(ctx, tx, now, []store.Event{e})
 }
 
 // StopMessages stops open messages; see pawl.Stopper.
-func (e *Engine) StopMessages(ctx context.Context, calls []pawl.StopCall) ([]pawl.Result[pawl.Message], error) {
+func (ms *Messages) StopMessages(ctx context.Context, calls []pawl.StopCall) ([]pawl.Result[pawl.Message], error) {
 	return kernel.Each(ctx, "stop", calls, func(ctx context.Context, c *pawl.StopCall) (pawl.Message, error) {
 		if err := checkStop(c); err != nil {
 			return pawl.Message{}, err
 		}
 		ns := pawl.CallerOf(ctx).Namespace
 		var out pawl.Message
-		err := e.db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
+		err := ms.k.DB.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 			row, err := store.GetMessage(ctx, tx, ns, c.MessageID)
 			if err != nil {
 				return err
 			}
 			stopped, leased := "", false
 			if row.ItemID == "" {
-				row, err = store.LockOwn(ctx, tx, ns, c.MessageID)
+				row, err = lockOwn(ctx, tx, ns, c.MessageID)
 			} else if stopped, leased, err = store.LockItem(ctx, tx, row.ItemID); err == nil { // before the message, as its writer does
 				row, err = store.LockMessage(ctx, tx, ns, c.MessageID)
 			}
@@ -85,7 +98,7 @@ func (e *Engine) StopMessages(ctx context.Context, calls []pawl.StopCall) ([]paw
 			if err != nil {
 				return err
 			}
-			by := actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
+			by := kernel.Actor(pawl.CallerOf(ctx), pawl.ActorUser, "")
 			if err := endMessage(ctx, tx, now, &row, pawl.MessageStopped, by, c.Reason); err != nil {
 				return err
 			}
@@ -96,58 +109,55 @@ func (e *Engine) StopMessages(ctx context.Context, calls []pawl.StopCall) ([]paw
 			return setStopped(ctx, tx, row.ItemID, strings.TrimSpace(stopped+" "+row.ID))
 		})
 		if err == nil {
-			e.after(func() { e.watcher.Changed(c.MessageID) })
+			ms.k.After(func() { ms.s.watcher.changed(c.MessageID) })
 		}
 		return out, err
 	})
 }
 
-// endMessages ends the open messages of items, or of a task, that have no work left. The
-// sweep does the same, so nothing is lost if this process dies first.
-func (e *Engine) endMessages(ctx context.Context, items []string, taskID string) {
-	if len(items) == 0 && taskID == "" {
-		return
+// End implements kernel.Messages.
+func (f forWork) End(ctx context.Context, k *kernel.Kernel, items []string, taskID string) {
+	if len(items) > 0 || taskID != "" {
+		k.After(func() { f.endOrphans(ctx, items, taskID) })
 	}
-	e.after(func() { e.endOrphanedMessages(ctx, items, taskID) })
 }
 
-// endOpenMessages is endMessages for items of which few have a message. It removes their
-// marks only after the commit: after a rollback the items still have work left.
-func (e *Engine) endOpenMessages(ctx context.Context, items []string) {
-	e.after(func() {
-		if open := e.messageItems.takeOpen(items); len(open) > 0 {
-			e.endOrphanedMessages(ctx, open, "")
+// EndOpen implements kernel.Messages. It removes the marks of the items only after the commit: after a rollback they still have
+// work left.
+func (f forWork) EndOpen(ctx context.Context, k *kernel.Kernel, items []string) {
+	k.After(func() {
+		if open := f.s.items.takeOpen(items); len(open) > 0 {
+			f.endOrphans(ctx, open, "")
 		}
 	})
 }
 
-func (e *Engine) endOrphanedMessages(ctx context.Context, items []string, taskID string) {
+func (ms *Messages) endOrphans(ctx context.Context, items []string, taskID string) {
 	ctx = context.WithoutCancel(ctx)
-	if err := sweep.EndOrphanedMessages(ctx, e.root.db, items, taskID); err != nil {
-		e.log.WarnContext(ctx, "open messages are left to the sweep", "error", err)
+	if err := endOrphans(ctx, ms.k.Base, items, taskID); err != nil {
+		ms.k.Log.WarnContext(ctx, "open messages are left to the sweep", "error", err)
 	}
-	e.watcher.Wake()
+	ms.s.watcher.wake()
 }
 
 // setStopped stores in the lease which messages were stopped. The holder learns it by the
 // next heartbeat.
 func setStopped(ctx context.Context, tx store.Tx, itemID, stopped string) error {
-	_, err := tx.Exec(ctx, messageSQL["tell lease"], store.ItemID(itemID), stopped)
+	_, err := tx.Exec(ctx, texts["tell lease"], store.ItemID(itemID), stopped)
 	return err
 }
 
-// resumeMessages opens messages again that ended with an error, for items of a task that
-// are queued again.
-func resumeMessages(ctx context.Context, tx store.Tx, now int64, taskID string, items []store.DueItem, by store.Actor) error {
+// Resume implements kernel.Messages.
+func (forWork) Resume(ctx context.Context, tx store.Tx, now int64, taskID string, items []store.DueItem, by store.Actor) error {
 	ids := make([]string, len(items))
 	for i := range items {
 		ids[i] = items[i].ItemID
 	}
-	held, err := store.Strings(ctx, tx, messageSQL["hold messages"], store.TaskID(taskID), store.ItemList(ids))
+	held, err := store.Strings(ctx, tx, texts["hold messages"], store.TaskID(taskID), store.ItemList(ids))
 	if err != nil || len(held) == 0 {
 		return err
 	}
-	rows, err := tx.Query(ctx, messageSQL["resume messages"], store.TaskID(taskID), store.ItemList(ids))
+	rows, err := tx.Query(ctx, texts["resume messages"], store.TaskID(taskID), store.ItemList(ids))
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package stream
+package messages
 
 import (
 	"context"
@@ -38,26 +38,26 @@ func fired(next <-chan struct{}) bool {
 	}
 }
 
-func watcherOf(t *testing.T, db *fakeDB, o watch.Options) *Watcher {
+func watcherOf(t *testing.T, db *fakeDB, o watch.Options) *watcher {
 	o.Log = slog.New(slog.DiscardHandler)
 	hub := watch.New(o)
-	w := New(Options{DB: db, Hub: hub, Log: o.Log})
+	w := watching(options{DB: db, Hub: hub, Log: o.Log})
 	t.Cleanup(func() {
-		w.Close()
+		w.close()
 		hub.Close()
 	})
 	return w
 }
 
 // say passes on n chunks from a number on, with one call each.
-func say(w *Watcher, from, n int) {
+func say(w *watcher, from, n int) {
 	for i := from; i < from+n; i++ {
 		call := pawl.AppendCall{
 			MessageFence: pawl.MessageFence{MessageID: "m"},
 			Offset:       int64(i),
 			Chunks:       []pawl.Chunk{{Type: pawl.ChunkText, Text: pawl.Words(fmt.Sprint(i))}},
 		}
-		w.Appended(&call, "body", false)
+		w.appended(&call, "body", false)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestChunksAfterATakeOverAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer leave()
-	w.Appended(&pawl.AppendCall{MessageFence: pawl.MessageFence{MessageID: "m", WorkerID: "w", Attempt: 2},
+	w.appended(&pawl.AppendCall{MessageFence: pawl.MessageFence{MessageID: "m", WorkerID: "w", Attempt: 2},
 		Chunks: []pawl.Chunk{{Type: pawl.ChunkText, Text: "x"}}}, "", true)
 	if head, rows, _, _ := w.now("m", 0); head.Chunks != 0 || len(rows) != 0 {
 		t.Errorf("%d chunks, cached %v", head.Chunks, rows)
@@ -122,7 +122,7 @@ func TestCloseEndsReaders(t *testing.T) {
 	}
 	defer leave()
 	_, _, moved, _ := w.now("m", 0)
-	w.Close()
+	w.close()
 	if _, _, _, closed := w.now("m", 0); !fired(moved) || !closed {
 		t.Errorf("woken: %v, closed: %v", fired(moved), closed)
 	}
@@ -138,7 +138,7 @@ func TestMessagesAreCheckedWhileTheyAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &fakeDB{}
 		w := watcherOf(t, db, watch.Options{})
-		w.Wake()
+		w.wake()
 		if time.Sleep(time.Minute); db.views.Load() != 0 {
 			t.Errorf("%d checks without a reader", db.views.Load())
 		}
@@ -151,12 +151,12 @@ func TestMessagesAreCheckedWhileTheyAreRead(t *testing.T) {
 			t.Errorf("%d checks in a second", n)
 		}
 		before := db.views.Load()
-		w.Changed("another")
+		w.changed("another")
 		synctest.Wait()
 		if db.views.Load() != before {
 			t.Error("a check for a message that is not read")
 		}
-		w.Changed("m")
+		w.changed("m")
 		if synctest.Wait(); db.views.Load() != before+1 {
 			t.Error("no check for a message that is read")
 		}
