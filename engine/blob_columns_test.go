@@ -57,8 +57,6 @@ var plainColumns = map[string]string{
 	"messages":           "id namespace thread role state model checkpoint_id usage metadata cuts",
 	"message_chunks":     "message_id",
 	"sweeps":             "server detail",
-	"archives":           "namespace path sha256",
-	"segments":           "namespace path sha256", // of tasks without references to blobs
 	"tombstones":         "namespace",
 	"secrets":            "name value",
 	"retention_gate":     "reason",

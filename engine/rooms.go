@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/apikeys"
+	"github.com/pawl-work/pawl/engine/internal/archives"
 	"github.com/pawl-work/pawl/engine/internal/blobs"
 	"github.com/pawl-work/pawl/engine/internal/budgets"
 	"github.com/pawl-work/pawl/engine/internal/bulk"
@@ -39,6 +40,7 @@ type rooms struct {
 	*onceKeys
 	*statistics
 	*kids
+	*archived
 }
 
 // The names of the fields.
@@ -55,6 +57,7 @@ type (
 	onceKeys   = keys.Keys
 	statistics = stats.Stats
 	kids       = children.Children
+	archived   = archives.Archives
 )
 
 func newRooms(k *kernel.Kernel, o *Options, witnesses []*translog.Witness) rooms {
@@ -62,7 +65,7 @@ func newRooms(k *kernel.Kernel, o *Options, witnesses []*translog.Witness) rooms
 	return rooms{
 		apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k), logs.New(k, l.Key, l.Send, witnesses),
 		signals.New(k), tasktypes.New(k, o.Hooks, o.RegisteredTypesOnly, &budgets.Type), blobs.New(k, o.Blobs, o.BlobStores, o.MaxBlobBytes),
-		keys.New(k), stats.New(k), children.New(k),
+		keys.New(k), stats.New(k), children.New(k), archives.New(k, o.Sweep.ArchiveDir, o.scratch),
 	}
 }
 
@@ -71,7 +74,7 @@ func (r rooms) over(k *kernel.Kernel) rooms {
 	return rooms{
 		apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k), logs.Over(r.logged, k),
 		signals.Over(k), tasktypes.Over(r.taskTypes, k), blobs.Over(r.uploads, k), keys.Over(r.onceKeys, k),
-		stats.Over(r.statistics, k), children.Over(r.kids, k),
+		stats.Over(r.statistics, k), children.Over(r.kids, k), archives.Over(r.archived, k),
 	}
 }
 
@@ -79,7 +82,7 @@ func (r rooms) over(k *kernel.Kernel) rooms {
 func declared() []kernel.Room {
 	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared(), relays.Declared(),
 		logs.Declared(), signals.Declared(), tasktypes.Declared(), blobs.Declared(), keys.Declared(), unique.Declared(), stats.Declared(),
-		children.Declared()}
+		children.Declared(), archives.Declared()}
 }
 
 // ofRooms joins what each room declares of one kind.

@@ -108,12 +108,17 @@ const (
 	RuleRetention = "retention_stuck"
 )
 
-// CodeOfRule returns the code of a rule that has one; "" = it has a name in words.
-func CodeOfRule(name string) string {
+// codeOfRule returns the code of a rule that has one; "" = it has a name in words.
+func codeOfRule(name string) string {
 	if strings.Contains(name, "_") {
 		return name
 	}
 	return ""
+}
+
+// BreachOf returns a breach of a rule that is not a statement.
+func BreachOf(rule, subject, found string) Breach {
+	return Breach{Rule: rule, Code: codeOfRule(rule), Subject: subject, Found: found, Repair: RuleOf(rule).Repair}
 }
 
 // RuleOf returns the rule of a name.
@@ -327,7 +332,7 @@ func (r RuleSearch) find(ctx context.Context, tx Tx, page []any) ([]Breach, erro
 	defer rows.Close()
 	var out []Breach
 	for rows.Next() {
-		b := Breach{Rule: r.Name, Code: CodeOfRule(r.Name), Repair: r.Repair}
+		b := Breach{Rule: r.Name, Code: codeOfRule(r.Name), Repair: r.Repair}
 		if r.Name == "file" {
 			b.Subject = "the file"
 			err = rows.Scan(&b.Found)

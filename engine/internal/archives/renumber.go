@@ -1,4 +1,4 @@
-package sweep
+package archives
 
 import (
 	"crypto/sha256"
@@ -19,7 +19,7 @@ var eventNumber = regexp.MustCompile(`^\{"table":"(?:task_events","id"|provenanc
 // Renumber gives the events of an archive, or of a segment with these contents, the numbers that number returns for
 // theirs, for a database where theirs are of other events. The proofs are left out: that database has no leaf of the
 // events before a task is restored.
-func (s *Sweeper) Renumber(body, contents []byte, number func(ids []int64) (map[int64]int64, error)) (g store.Segment, err error) {
+func (s *Keeper) Renumber(body, contents []byte, number func(ids []int64) (map[int64]int64, error)) (g store.Segment, err error) {
 	frames := []store.Frame{{Size: int64(len(body))}}
 	if contents != nil {
 		if frames, err = unpackFrames(contents); err != nil {
