@@ -243,7 +243,7 @@ var searchedApart = []string{"file", "blob contents", RuleArchive, RuleRetention
 
 // isPassing says whether a task is being deleted, or being made.
 func isPassing(ctx context.Context, tx Tx, taskID string) (bool, error) {
-	is, err := BeingDeleted(ctx, tx, taskID)
+	is, err := beingDeleted(ctx, tx, taskID)
 	if err == nil && !is {
 		is, err = IsCopy(ctx, tx, taskID)
 	}

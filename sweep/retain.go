@@ -274,8 +274,8 @@ func (s *Sweeper) delete(ctx context.Context, namespace, taskID string, by *stor
 		err := s.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) (err error) {
 			done = true
 			if by == nil {
-				begun, err := store.BeingDeleted(ctx, tx, taskID)
-				if err != nil || !begun {
+				begun, err := store.AreBeingDeleted(ctx, tx, []string{taskID})
+				if err != nil || len(begun) == 0 {
 					return err
 				}
 			}

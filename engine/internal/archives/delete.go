@@ -67,7 +67,7 @@ func (s *Keeper) deleteArchive(ctx context.Context, namespace, taskID string, by
 					return err
 				}
 			}
-			err := store.DeleteArchives(ctx, tx, now, namespace, taskID, by)
+			err := bury(ctx, tx, now, namespace, taskID, by)
 			sent = sent || err == nil
 			return err
 		})
@@ -86,6 +86,14 @@ func (s *Keeper) deleteArchive(ctx context.Context, namespace, taskID string, by
 		s.removeFile(ctx, g.Path)
 	}
 	return nil
+}
+
+// bury removes the rows of the archives of a task, which leave a tombstone.
+func bury(ctx context.Context, tx store.Tx, now int64, namespace, taskID string, by *store.Deletion) error {
+	if err := store.BuryArchive(ctx, tx, now, namespace, taskID, by); err != nil {
+		return err
+	}
+	return forget(ctx, tx, taskID)
 }
 
 // sumsOf returns the checksums of what has a task.

@@ -264,7 +264,7 @@ func recordSegment(ctx context.Context, tx store.Tx, t *together, s *store.Segme
 	if unneeded, err = archivePaths(ctx, tx, ids); err != nil {
 		return nil, err
 	}
-	if err := store.ForgetArchives(ctx, tx, ids); err != nil {
+	if err := forget(ctx, tx, ids...); err != nil {
 		return nil, err
 	}
 	if err := putSegment(ctx, tx, s); err != nil {
@@ -327,7 +327,7 @@ func (s *Keeper) writeSegment(t *together) (*store.Segment, error) {
 func addFrame(s *store.Segment, zip *zstd.Encoder, lines []byte, tasks []string) {
 	at := len(s.Body)
 	s.Body = zip.EncodeAll(lines, s.Body)
-	s.Frames = append(s.Frames, store.Frame{Size: int64(len(s.Body) - at), Sum: sha256.Sum256(s.Body[at:]), Tasks: tasks})
+	s.EndFrame(at, tasks)
 }
 
 // frameEncoder returns an encoder that gives each frame its checksum and size.

@@ -3,8 +3,6 @@ package archives
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -17,34 +15,11 @@ import (
 // tasksOfFrame is how many tasks a frame has at most: one is read to restore one of them.
 const tasksOfFrame = 16
 
-// unpackFrames reads what PackFrames wrote.
-func unpackFrames(packed []byte) (out []store.Frame, err error) {
-	in := bytes.NewReader(packed)
-	for in.Len() > 0 {
-		var f store.Frame
-		size, err := binary.ReadUvarint(in)
-		if err != nil || size > math.MaxInt32 {
-			return nil, errBadContents
-		}
-		f.Size = int64(size)
-		if n, _ := in.Read(f.Sum[:]); n < len(f.Sum) {
-			return nil, errBadContents
-		}
-		n, err := binary.ReadUvarint(in)
-		if err != nil || n > uint64(in.Len()/16) {
-			return nil, errBadContents
-		}
-		for range n {
-			var b [16]byte
-			_, _ = in.Read(b[:]) // there are enough
-			f.Tasks = append(f.Tasks, store.FormatID(store.TaskPrefix, b))
-		}
-		out = append(out, f)
-	}
-	return out, nil
+// forget removes the rows of the archives of tasks that get a place in a segment, or whose archives are deleted.
+func forget(ctx context.Context, tx store.Tx, taskIDs ...string) error {
+	_, err := tx.Exec(ctx, segmented["forget archives"], store.TaskList(taskIDs))
+	return err
 }
-
-var errBadContents = errors.New("the contents of a segment cannot be read")
 
 // putSegment stores a new segment.
 func putSegment(ctx context.Context, tx store.Tx, s *store.Segment) error {
@@ -150,7 +125,7 @@ func eachSegment(ctx context.Context, tx store.Tx, has []byte, fn func(store.Seg
 		if !bytes.Contains(contents, has) {
 			return nil
 		}
-		if s.Frames, err = unpackFrames(contents); err != nil {
+		if err := s.Unpack(contents); err != nil {
 			return &pawl.Error{Code: pawl.CodeInternal, Op: "read", Message: fmt.Sprintf("segment %d of the archives cannot be read: %v", s.ID, err)}
 		}
 		fn(s)
