@@ -1,17 +1,16 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"path/filepath"
 
 	"github.com/pawl-work/pawl"
-	"github.com/pawl-work/pawl/engine/internal/rules"
-	"github.com/pawl-work/pawl/internal/idform"
+	"github.com/pawl-work/pawl/engine/internal/archives"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/store/sqlite"
+	"github.com/pawl-work/pawl/translog"
 )
 
 // archivesBeside is the suffix of the archive directory that belongs to a SQLite file.
@@ -37,8 +36,8 @@ func (o *Options) retention(url string) (given string, err error) {
 }
 
 // scratch opens a database in a directory of temporary files.
-func (e *Engine) scratch(ctx context.Context, dir string) (store.DB, error) {
-	db, err := sqlite.Open(ctx, filepath.Join(dir, "pawl.db"), sqlite.Options{Clock: e.opts.Clock, Log: slog.New(slog.DiscardHandler)})
+func (o *Options) scratch(ctx context.Context, dir string) (store.DB, error) {
+	db, err := sqlite.Open(ctx, filepath.Join(dir, "pawl.db"), sqlite.Options{Clock: o.Clock, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}
@@ -48,32 +47,19 @@ func (e *Engine) scratch(ctx context.Context, dir string) (store.DB, error) {
 	return db, nil
 }
 
-// ListArchives lists the archived tasks of the caller's namespace, newest first.
-func (e *Engine) ListArchives(ctx context.Context, p pawl.Page) (pawl.List[pawl.Archive], error) {
-	if err := rules.CheckPage(&p); err != nil {
-		return pawl.List[pawl.Archive]{}, err
-	}
-	return e.sweeper.List(ctx, pawl.CallerOf(ctx).Namespace, p)
+// ArchiveVerification is the result of VerifyArchive.
+type ArchiveVerification = archives.Verification
+
+// VerifyArchive proves that the events of the file of an archive, or of a segment, are in the transparency log, under
+// the checkpoint that the archive has. It proves inclusion, not completeness: an event that was
+// removed together with its place in the last line is not missed. It needs no database. keys are
+// the public keys of which one must have signed the checkpoint; a text of several, one a line,
+// is several keys.
+func VerifyArchive(file string, keys []string) (ArchiveVerification, error) {
+	return VerifyArchiveWith(file, translog.Trust{Keys: keys})
 }
 
-// RestoreArchive restores a task from its archive; see sweep.Restore.
-func (e *Engine) RestoreArchive(ctx context.Context, taskID string) (pawl.Task, error) {
-	taskID = idform.Task(taskID)
-	if err := e.notInTx("restore"); err != nil {
-		return pawl.Task{}, err
-	}
-	if err := e.sweeper.Restore(ctx, pawl.CallerOf(ctx).Namespace, taskID); err != nil {
-		return pawl.Task{}, err
-	}
-	return e.GetTask(ctx, taskID)
-}
-
-// DeleteArchive removes what is archived of a task; see sweep.DeleteArchive.
-func (e *Engine) DeleteArchive(ctx context.Context, taskID string) error {
-	taskID = idform.Task(taskID)
-	if err := cmp.Or(e.notInTx("delete"), e.acts(ctx, "delete")); err != nil { // a copy knows the files of its original
-		return err
-	}
-	c := pawl.CallerOf(ctx)
-	return e.sweeper.DeleteArchive(ctx, c.Namespace, taskID, store.Deletion{Key: c.Key, Actor: actor(c, pawl.ActorUser, "")})
+// VerifyArchiveWith is VerifyArchive for a checkpoint that witnesses must have cosigned, too.
+func VerifyArchiveWith(file string, trust translog.Trust) (ArchiveVerification, error) {
+	return archives.Verify(file, trust)
 }

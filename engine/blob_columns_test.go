@@ -51,8 +51,6 @@ var plainColumns = map[string]string{
 	"task_results":       "namespace",
 	"provenances":        "id namespace verb scope idempotency_key agent_id agent_name agent_version model request_fingerprint extra",
 	"sweeps":             "server detail",
-	"archives":           "namespace path sha256",
-	"segments":           "namespace path sha256", // of tasks without references to blobs
 	"tombstones":         "namespace",
 	"secrets":            "name value",
 	"retention_gate":     "reason",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/pawl-work/pawl/engine/internal/archives"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/store/relocate"
@@ -34,6 +35,9 @@ func (e *Engine) Check(ctx context.Context) ([]Breach, error) {
 	if found["file"] == 0 {
 		if err == nil {
 			err = e.k.Blobs.Check(ctx, db, report)
+		}
+		if err == nil {
+			err = archives.Of(e.archived).Check(ctx, db, report)
 		}
 		if err == nil {
 			err = e.sweeper.Check(ctx, db, report)

@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/archives"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/queue"
 	"github.com/pawl-work/pawl/engine/internal/tasktypes"
@@ -175,7 +176,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 		o.MaxBlobBytes = pawl.DefaultMaxBlobBytes
 	}
 	o.TransparencyLog = o.TransparencyLog.withKey(url)
-	archives, err := o.retention(url)
+	archiveDir, err := o.retention(url)
 	witnesses, unusable := o.TransparencyLog.witnesses()
 	if err := cmp.Or(err, unusable); err != nil {
 		return nil, err
@@ -203,7 +204,7 @@ func OpenWith(ctx context.Context, url string, o Options) (*Engine, error) {
 	e.k.Feed = e.feed
 	e.openGroupCommitters()
 	e.waits = taskwait.New(taskwait.Options{DB: e.db, Hub: e.hub, Poll: o.PollInterval, Log: o.Log})
-	if err := e.start(ctx, archives); err != nil {
+	if err := e.start(ctx, archiveDir); err != nil {
 		e.shut()
 		db.Close()
 		return nil, err
@@ -250,7 +251,7 @@ func openDB(ctx context.Context, url string, o Options) (store.DB, error) {
 }
 
 // start migrates or verifies the schema, and reads the database's time and secret.
-func (e *Engine) start(ctx context.Context, archives string) error {
+func (e *Engine) start(ctx context.Context, archiveDir string) error {
 	if e.opts.Existing {
 		if err := store.Exists(ctx, e.db.Dialect().Migrator); err != nil {
 			return err
@@ -268,11 +269,12 @@ func (e *Engine) start(ctx context.Context, archives string) error {
 	e.db.Dialect().Guard()
 	host, _ := os.Hostname()
 	e.sweeper = &sweep.Sweeper{DB: e.db, Options: *e.opts.Sweep, NewID: e.k.IDs.Next, Server: host, Log: e.log,
-		Given: e.opts.SweepSet, GivenAll: e.opts.SweepSet == nil, GivenOnce: e.opts.SweepOnce, GivenDir: archives,
+		Given: e.opts.SweepSet, GivenAll: e.opts.SweepSet == nil, GivenOnce: e.opts.SweepOnce, GivenDir: archiveDir,
 		OnReady: e.itemsQueued, OnChildren: e.k.Children.Counted, OnPass: e.swept, OnGates: func() { e.limits.forgetGates() },
-		Objects: e.k.Blobs.Objects, Signed: e.k.Signed, Scratch: e.scratch,
+		Objects: e.k.Blobs.Objects, Archive: archives.Of(e.archived),
 		Steps:  ofRooms(func(r kernel.Room) []store.Step { return r.Steps }),
 		Unused: ofRooms(func(r kernel.Room) []func() store.UnusedBlobs { return r.Unused })}
+	archives.Of(e.archived).Tasks = e.sweeper
 	err := e.db.View(ctx, func(ctx context.Context, tx store.Tx) error {
 		now, err := tx.Now(ctx)
 		e.k.IDs.Set(now, clock.Now())

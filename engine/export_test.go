@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/archives"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/internal/watch"
 	"github.com/pawl-work/pawl/store"
@@ -35,9 +36,9 @@ func (e *Engine) AdvanceOwed(ctx context.Context) error {
 	return e.advanceOwed(ctx)
 }
 
-// Peek reads an archive; see sweep.Sweeper.
+// Peek reads an archive; see archives.Keeper.
 func (e *Engine) Peek(ctx context.Context, db store.DB, of string, fn func(context.Context, store.Tx, bool) error) error {
-	return e.sweeper.Peek(ctx, db, pawl.DefaultNamespace, of, fn)
+	return archives.Of(e.archived).Peek(ctx, db, pawl.DefaultNamespace, of, fn)
 }
 
 // Told reports whether another process reported work since the last read from the start.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/archives"
 	"github.com/pawl-work/pawl/internal/idform"
 	"github.com/pawl-work/pawl/store"
 )
@@ -62,7 +63,7 @@ func (e *Engine) readForkable(ctx context.Context, c *copying, room copyRoom) (o
 			return err
 		})
 		if err == nil {
-			err = e.sweeper.Peek(ctx, e.db, ns, c.taskID, read)
+			err = archives.Of(e.archived).Peek(ctx, e.db, ns, c.taskID, read)
 		}
 		switch {
 		case err == nil:

@@ -14,13 +14,13 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/engine/internal/archives"
 	"github.com/pawl-work/pawl/engine/internal/checkpoints"
 	"github.com/pawl-work/pawl/engine/internal/kernel"
 	"github.com/pawl-work/pawl/engine/internal/keys"
 	"github.com/pawl-work/pawl/engine/internal/stats"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
-	"github.com/pawl-work/pawl/sweep"
 )
 
 // full fills a database: n tasks of one item each, mostly completed, with column
@@ -318,7 +318,7 @@ func reads(n int) map[string]func(ctx context.Context, tx store.Tx, ns string) e
 		return err
 	}
 	out["archives"] = func(ctx context.Context, tx store.Tx, ns string) error {
-		_, err := sweep.ListArchives(ctx, tx, ns, "", 100)
+		_, err := archives.New(over(tx), "", nil).ListArchives(pawl.As(ctx, pawl.Caller{Namespace: ns}), page)
 		return err
 	}
 	out["items by id"] = func(ctx context.Context, tx store.Tx, ns string) error {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/archives"
 	"github.com/pawl-work/pawl/engine/internal/relays"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/store/relocate"
@@ -61,7 +62,7 @@ func (e *Engine) moveOptions(ctx context.Context, to *Engine, m Move) (o relocat
 	}
 	o = relocate.Options{From: e.k.Base.DB, Namespace: m.Namespace, URL: m.URL,
 		NewID: func() string { return e.k.IDs.Next("mov") }, Log: e.log,
-		Settle: e.feed.Log, Archive: e.sweeper.Body, Renumber: e.sweeper.Renumber, Relays: relays.Each, Step: m.Step}
+		Settle: e.feed.Log, Archive: archives.Of(e.archived).Body, Renumber: archives.Of(e.archived).Renumber, Relays: relays.Each, Step: m.Step}
 	if o.FromNamed, err = e.where(ctx); err != nil || to == nil {
 		return o, err
 	}

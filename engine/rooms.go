@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine/internal/apikeys"
+	"github.com/pawl-work/pawl/engine/internal/archives"
 	"github.com/pawl-work/pawl/engine/internal/blobs"
 	"github.com/pawl-work/pawl/engine/internal/budgets"
 	"github.com/pawl-work/pawl/engine/internal/bulk"
@@ -45,6 +46,7 @@ type rooms struct {
 	*kids
 	*conversations
 	*saved
+	*archived
 }
 
 // The names of the fields.
@@ -63,6 +65,7 @@ type (
 	kids          = children.Children
 	conversations = messages.Messages
 	saved         = checkpoints.Checkpoints
+	archived      = archives.Archives
 )
 
 func newRooms(k *kernel.Kernel, o *Options, witnesses []*translog.Witness, hub *watch.Hub) rooms {
@@ -71,6 +74,7 @@ func newRooms(k *kernel.Kernel, o *Options, witnesses []*translog.Witness, hub *
 		apikeys.New(k), budgets.New(k), schedules.New(k), bulk.New(k), relays.New(k), logs.New(k, l.Key, l.Send, witnesses),
 		signals.New(k), tasktypes.New(k, o.Hooks, o.RegisteredTypesOnly, &budgets.Type), blobs.New(k, o.Blobs, o.BlobStores, o.MaxBlobBytes),
 		keys.New(k), stats.New(k), children.New(k), messages.New(k, hub), checkpoints.New(k),
+		archives.New(k, o.Sweep.ArchiveDir, o.scratch),
 	}
 }
 
@@ -80,7 +84,7 @@ func (r rooms) over(k *kernel.Kernel) rooms {
 		apikeys.New(k), budgets.New(k), schedules.Over(r.timetables, k), bulk.Over(r.bulks, k), relays.New(k), logs.Over(r.logged, k),
 		signals.Over(k), tasktypes.Over(r.taskTypes, k), blobs.Over(r.uploads, k), keys.Over(r.onceKeys, k),
 		stats.Over(r.statistics, k), children.Over(r.kids, k), messages.Over(r.conversations, k),
-		checkpoints.Over(r.saved, k),
+		checkpoints.Over(r.saved, k), archives.Over(r.archived, k),
 	}
 }
 
@@ -88,7 +92,7 @@ func (r rooms) over(k *kernel.Kernel) rooms {
 func declared() []kernel.Room {
 	return []kernel.Room{apikeys.Declared(), budgets.Declared(), schedules.Declared(), bulk.Declared(), relays.Declared(),
 		logs.Declared(), signals.Declared(), tasktypes.Declared(), blobs.Declared(), keys.Declared(), unique.Declared(), stats.Declared(),
-		children.Declared(), messages.Declared(), checkpoints.Declared()}
+		children.Declared(), messages.Declared(), checkpoints.Declared(), archives.Declared()}
 }
 
 // ofRooms joins what each room declares of one kind.

@@ -6,10 +6,10 @@ import (
 	"log/slog"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/internal/archives"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/store/postgres"
 	"github.com/pawl-work/pawl/store/sqlite"
-	"github.com/pawl-work/pawl/sweep"
 )
 
 // Schema opens the database at url only for its migrations. It runs none of them, and
@@ -63,10 +63,10 @@ func (e *Engine) Compact(ctx context.Context) (freed int64, err error) {
 // engine over the copy finds them. If the file or the directory exists, that is a
 // conflict. On PostgreSQL it is invalid: use pg_dump.
 func (e *Engine) Backup(ctx context.Context, file string) error {
-	var archives *sweep.ArchivesCopy
-	defer func() { archives.Remove() }()
+	var files *archives.Copying
+	defer func() { files.Remove() }()
 	return sqlite.Backup(ctx, e.k.Base.DB, file, func(ctx context.Context, path string) (_ func(context.Context) error, err error) {
-		archives, err = sweep.BeginCopy(ctx, e.opts.Sweep.ArchiveDir, path+archivesBeside)
-		return archives.End, err
+		files, err = archives.BeginCopy(ctx, e.opts.Sweep.ArchiveDir, path+archivesBeside)
+		return files.End, err
 	})
 }

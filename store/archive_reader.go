@@ -127,7 +127,7 @@ func (a *ArchiveReader) task(row archiveRow) {
 }
 
 // only is the id of the item of a task of one.
-func (a *ArchiveReader) only() string { return itemPrefix + strings.TrimPrefix(a.TaskID, TaskPrefix) }
+func (a *ArchiveReader) only() string { return itemPrefix + strings.TrimPrefix(a.TaskID, taskPrefix) }
 
 // valueName is the name of the input or result of a task or item.
 func valueName(kind, owner string) string { return kind + " of " + owner }

@@ -87,7 +87,7 @@ func onlyItems(ctx context.Context, tx Tx, tasks []pawl.Task) (map[string]string
 	for _, t := range tasks {
 		if t.Items == 1 {
 			ids = append(ids, t.ID)
-			out[t.ID] = itemPrefix + strings.TrimPrefix(t.ID, TaskPrefix) // of a task of one row
+			out[t.ID] = itemPrefix + strings.TrimPrefix(t.ID, taskPrefix) // of a task of one row
 		}
 	}
 	err := EachRow(ctx, tx, func(rows Rows) error {

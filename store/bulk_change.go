@@ -36,7 +36,7 @@ func ApplyToPlain(ctx context.Context, tx Tx, now int64, c Change, taskIDs []str
 	}
 	items := make([]string, len(ids))
 	for i, id := range ids {
-		items[i] = itemPrefix + strings.TrimPrefix(id, TaskPrefix)
+		items[i] = itemPrefix + strings.TrimPrefix(id, taskPrefix)
 	}
 	held, err := Take(ctx, tx, items, ch.from)
 	if err != nil {

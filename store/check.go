@@ -103,12 +103,17 @@ const (
 	RuleRetention = "retention_stuck"
 )
 
-// CodeOfRule returns the code of a rule that has one; "" = it has a name in words.
-func CodeOfRule(name string) string {
+// codeOfRule returns the code of a rule that has one; "" = it has a name in words.
+func codeOfRule(name string) string {
 	if strings.Contains(name, "_") {
 		return name
 	}
 	return ""
+}
+
+// BreachOf returns a breach of a rule that is not a statement.
+func BreachOf(rule, subject, found string) Breach {
+	return Breach{Rule: rule, Code: codeOfRule(rule), Subject: subject, Found: found, Repair: RuleOf(rule).Repair}
 }
 
 // RuleOf returns the rule of a name.
@@ -233,7 +238,7 @@ var searchedApart = []string{"file", "blob contents", RuleArchive, RuleRetention
 
 // isPassing says whether a task is being deleted, or being made.
 func isPassing(ctx context.Context, tx Tx, taskID string) (bool, error) {
-	is, err := BeingDeleted(ctx, tx, taskID)
+	is, err := beingDeleted(ctx, tx, taskID)
 	if err == nil && !is {
 		is, err = IsCopy(ctx, tx, taskID)
 	}
@@ -322,7 +327,7 @@ func (r RuleSearch) find(ctx context.Context, tx Tx, page []any) ([]Breach, erro
 	defer rows.Close()
 	var out []Breach
 	for rows.Next() {
-		b := Breach{Rule: r.Name, Code: CodeOfRule(r.Name), Repair: r.Repair}
+		b := Breach{Rule: r.Name, Code: codeOfRule(r.Name), Repair: r.Repair}
 		if r.Name == "file" {
 			b.Subject = "the file"
 			err = rows.Scan(&b.Found)

@@ -134,7 +134,7 @@ func DeleteTask(ctx context.Context, tx Tx, namespace, taskID string, by *Deleti
 	if done, err = rowsOf(taskID).remove(ctx, tx, by != nil, batch); err != nil || done {
 		return done, err
 	}
-	if marked, err := BeingDeleted(ctx, tx, taskID); err != nil || marked {
+	if marked, err := beingDeleted(ctx, tx, taskID); err != nil || marked {
 		return false, err
 	}
 	now, err := tx.Now(ctx)

@@ -108,7 +108,7 @@ func Pruned(ctx context.Context, tx Tx, taskID string) (n int64, err error) {
 
 // StillWhole refuses a task of which rows may have been removed already.
 func StillWhole(ctx context.Context, tx Tx, namespace, taskID string) error {
-	leaving, err := BeingDeleted(ctx, tx, taskID)
+	leaving, err := beingDeleted(ctx, tx, taskID)
 	if err == nil && leaving {
 		err = &pawl.Error{Code: pawl.CodeUnavailable, Op: "fork", Message: "task " + taskID + " is being removed; try again"}
 	}

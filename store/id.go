@@ -14,7 +14,7 @@ import (
 // The prefixes of the ids of tasks and items. A ULID follows. A task of one item and its
 // item have the same ULID.
 const (
-	TaskPrefix = "tsk_"
+	taskPrefix = "tsk_"
 	itemPrefix = "itm_"
 )
 
@@ -42,16 +42,16 @@ type IDTarget interface {
 }
 
 // Bytes implements ID.
-func (t TaskID) Bytes() ([16]byte, bool) { return parseID(TaskPrefix, string(t)) }
+func (t TaskID) Bytes() ([16]byte, bool) { return parseID(taskPrefix, string(t)) }
 
 // Bytes implements ID.
 func (i ItemID) Bytes() ([16]byte, bool) { return parseID(itemPrefix, string(i)) }
 
 // SetBytes implements IDTarget.
-func (t *TaskID) SetBytes(b [16]byte) { *t = TaskID(FormatID(TaskPrefix, b)) }
+func (t *TaskID) SetBytes(b [16]byte) { *t = TaskID(formatID(taskPrefix, b)) }
 
 // SetBytes implements IDTarget.
-func (i *ItemID) SetBytes(b [16]byte) { *i = ItemID(FormatID(itemPrefix, b)) }
+func (i *ItemID) SetBytes(b [16]byte) { *i = ItemID(formatID(itemPrefix, b)) }
 
 // SetNull implements IDTarget.
 func (t *TaskID) SetNull() { *t = "" }
@@ -75,7 +75,7 @@ func (r *RawID) Scan(v any) error { return scanID(v, r) }
 func ItemAndTask(item, task RawID) (itemID, taskID string) {
 	const size = len(itemPrefix) + ulid.EncodedSize
 	var text [2 * size]byte
-	both := string(appendID(appendID(text[:0], itemPrefix, ulid.ULID(item)), TaskPrefix, ulid.ULID(task)))
+	both := string(appendID(appendID(text[:0], itemPrefix, ulid.ULID(item)), taskPrefix, ulid.ULID(task)))
 	return both[:size], both[size:]
 }
 
@@ -107,9 +107,9 @@ func parseID(prefix, id string) (b ulid.ULID, ok bool) {
 	return b, err == nil
 }
 
-// FormatID returns the text of an id.
-func FormatID(prefix string, b ulid.ULID) string {
-	var text [len(TaskPrefix) + ulid.EncodedSize]byte
+// formatID returns the text of an id.
+func formatID(prefix string, b ulid.ULID) string {
+	var text [len(taskPrefix) + ulid.EncodedSize]byte
 	return string(appendID(text[:0], prefix, b))
 }
 
@@ -148,9 +148,9 @@ func scanID(v any, to IDTarget) error {
 
 // The ids before and behind those of all tasks and items.
 const (
-	FirstTask = TaskPrefix + "00000000000000000000000000"
+	FirstTask = taskPrefix + "00000000000000000000000000"
 	// LastTask sorts after every id of a task.
-	LastTask  = TaskPrefix + "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
+	LastTask  = taskPrefix + "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
 	firstItem = itemPrefix + "00000000000000000000000000"
 	// LastItem sorts after every id of an item.
 	LastItem = itemPrefix + "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
@@ -164,7 +164,7 @@ func FromItem(id string) ItemID { return ItemID(cmp.Or(id, firstItem)) }
 
 // TaskList returns the argument of @ids and @among_ids: a JSON list of the bytes of task
 // ids in hexadecimal. Texts that are no id of a task are left out.
-func TaskList(ids []string) string { return listOfIDs(TaskPrefix, ids) }
+func TaskList(ids []string) string { return listOfIDs(taskPrefix, ids) }
 
 // ItemList is TaskList for items.
 func ItemList(ids []string) string { return listOfIDs(itemPrefix, ids) }

@@ -97,7 +97,7 @@ func newLeafRow() *leafRow {
 		r.dest = append(r.dest, &r.texts[i])
 	}
 	r.dest = append(r.dest, &r.queue, &r.since, &r.kind, &r.digest)
-	r.dest[5], r.dest[6] = leafRef{TaskPrefix, &r.texts[1]}, leafRef{itemPrefix, &r.texts[2]}
+	r.dest[5], r.dest[6] = leafRef{taskPrefix, &r.texts[1]}, leafRef{itemPrefix, &r.texts[2]}
 	return r
 }
 

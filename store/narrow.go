@@ -140,7 +140,7 @@ type noun struct {
 }
 
 var (
-	tasks = noun{TaskPrefix, func(id string) ID { return TaskID(id) }, func() IDTarget { return new(TaskID) }, TaskList, TaskIDs, TaskIDs}
+	tasks = noun{taskPrefix, func(id string) ID { return TaskID(id) }, func() IDTarget { return new(TaskID) }, TaskList, TaskIDs, TaskIDs}
 	items = noun{itemPrefix, func(id string) ID { return ItemID(id) }, func() IDTarget { return new(ItemID) }, ItemList, ItemIDs, ItemIDs}
 )
 

@@ -139,7 +139,7 @@ func (l *listing[T]) itemsOfIDs(low, high, of string) {
 		l.own.And("i.id >= ?", ItemID(low))
 		l.own.And("i.id <= ?", ItemID(high))
 		l.indexed = true
-	case TaskPrefix:
+	case taskPrefix:
 		l.own.And("i.task_id >= ?", TaskID(low))
 		l.own.And("i.task_id <= ?", TaskID(high))
 		l.sets = append(l.sets, candidates{args: []any{TaskID(low), TaskID(high)},

@@ -78,7 +78,7 @@ func failureSource(column string, key int64, typ string) candidates {
 // messages lies in a range.
 func (l *listing[T]) tasksOfIDs(low, high, of string) {
 	switch of {
-	case TaskPrefix:
+	case taskPrefix:
 		l.own.And("t.id >= ?", TaskID(low))
 		l.own.And("t.id <= ?", TaskID(high))
 		l.indexed = true
@@ -123,7 +123,7 @@ const messagePrefix = "msg_"
 // last and their prefix. A UUID is the id of a task.
 func idRange(text string) (low, high, prefix string) {
 	text = strings.TrimSpace(idform.Task(text))
-	for _, p := range []string{TaskPrefix, itemPrefix, messagePrefix} {
+	for _, p := range []string{taskPrefix, itemPrefix, messagePrefix} {
 		if len(text) < len(p) || !strings.EqualFold(text[:len(p)], p) || len(text) > len(FirstTask) {
 			continue
 		}

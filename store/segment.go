@@ -1,9 +1,12 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -75,10 +78,39 @@ func PackFrames(frames []Frame) []byte {
 	return out
 }
 
-// ForgetArchives removes the rows of the archives of tasks that get a place in a segment.
-func ForgetArchives(ctx context.Context, tx Tx, taskIDs []string) error {
-	_, err := tx.Exec(ctx, segmentSQL["forget archives"], TaskList(taskIDs))
-	return err
+// Unpack sets the frames to what PackFrames wrote.
+func (s *Segment) Unpack(packed []byte) error {
+	s.Frames = nil
+	in := bytes.NewReader(packed)
+	for in.Len() > 0 {
+		var f Frame
+		size, err := binary.ReadUvarint(in)
+		if err != nil || size > math.MaxInt32 {
+			return errBadContents
+		}
+		f.Size = int64(size)
+		if n, _ := in.Read(f.Sum[:]); n < len(f.Sum) {
+			return errBadContents
+		}
+		n, err := binary.ReadUvarint(in)
+		if err != nil || n > uint64(in.Len()/16) {
+			return errBadContents
+		}
+		for range n {
+			var b [16]byte
+			_, _ = in.Read(b[:]) // there are enough
+			f.Tasks = append(f.Tasks, formatID(taskPrefix, b))
+		}
+		s.Frames = append(s.Frames, f)
+	}
+	return nil
+}
+
+var errBadContents = errors.New("the contents of a segment cannot be read")
+
+// EndFrame makes a frame of what the body has behind a place.
+func (s *Segment) EndFrame(at int, tasks []string) {
+	s.Frames = append(s.Frames, Frame{Size: int64(len(s.Body) - at), Sum: sha256.Sum256(s.Body[at:]), Tasks: tasks})
 }
 
 // ReadParts reads frames of a segment whose body is in the table.

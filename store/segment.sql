@@ -5,10 +5,6 @@ SELECT SUBSTR(body, CAST($2 AS integer), CAST($3 AS integer))
 FROM pawl.segments
 WHERE id = $1
 
--- name: forget archives
-DELETE FROM pawl.archives
-WHERE task_id @among_ids($1)
-
 -- name: body of segment
 SELECT body
 FROM pawl.segments

@@ -154,7 +154,7 @@ func (l *SegmentLog) read() (*Segmented, error) {
 	for i, n := range l.Counts {
 		task := ""
 		if b := [16]byte(l.Tasks[16*i:]); b != [16]byte{} {
-			task = FormatID(TaskPrefix, b)
+			task = formatID(taskPrefix, b)
 		}
 		out.Tasks = append(out.Tasks, task)
 		out.events, out.leaves = append(out.events, events[:n]), append(out.leaves, leaves[:n])

@@ -58,8 +58,8 @@ func ReadDeleted(ctx context.Context, tx Tx, taskID string) (d Deleted, found bo
 	return d, true, err
 }
 
-// BeingDeleted says whether the deletion of a task has begun and not ended.
-func BeingDeleted(ctx context.Context, tx Tx, taskID string) (bool, error) {
+// beingDeleted says whether the deletion of a task has begun and not ended.
+func beingDeleted(ctx context.Context, tx Tx, taskID string) (bool, error) {
 	ids, err := AreBeingDeleted(ctx, tx, []string{taskID})
 	return len(ids) > 0, err
 }
@@ -108,9 +108,9 @@ func putTombstones(ctx context.Context, tx Tx, namespace string, tasks []pawl.Ta
 	return bury(ctx, tx, now, namespace, ids, stones, by)
 }
 
-// DeleteArchives removes the rows of the archives of a task that is not there. They leave a tombstone, unless the task has
-// one. The task gives its unique key up, as a deleted one does.
-func DeleteArchives(ctx context.Context, tx Tx, now int64, namespace, taskID string, by *Deletion) error {
+// BuryArchive writes the tombstone of a task that is not there and whose archives are deleted, unless it has one. The task
+// gives its unique key up, as a deleted one does.
+func BuryArchive(ctx context.Context, tx Tx, now int64, namespace, taskID string, by *Deletion) error {
 	_, _, found, err := readTombstone(ctx, tx, taskID)
 	if err == nil && !found {
 		err = bury(ctx, tx, now, namespace, []string{taskID}, []Tombstone{{Archive: true}}, by)
@@ -118,10 +118,7 @@ func DeleteArchives(ctx context.Context, tx Tx, now int64, namespace, taskID str
 	if err == nil {
 		_, err = tx.Exec(ctx, archiveSQL["remove key"], TaskID(taskID))
 	}
-	if err != nil {
-		return err
-	}
-	return ForgetArchives(ctx, tx, []string{taskID})
+	return err
 }
 
 func bury(ctx context.Context, tx Tx, now int64, namespace string, ids []string, stones []Tombstone, by *Deletion) error {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pawl-work/pawl/engine/archivetest"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/sweep"
@@ -52,8 +53,8 @@ func (c *crashingDB) View(ctx context.Context, fn func(ctx context.Context, tx s
 }
 
 // server returns another server over the same database and archives.
-func (h *fixture) server(db store.DB) *sweep.Sweeper {
-	return &sweep.Sweeper{DB: db, Options: h.Options, NewID: h.NewID, Server: "another", Log: h.Log}
+func (h *fixture) server(db store.DB) *archivetest.Sweeper {
+	return archivetest.New(&sweep.Sweeper{DB: db, Options: h.Options, NewID: h.NewID, Server: "another", Log: h.Sweeper.Log})
 }
 
 // Two servers retire the same task, which has more rows than one transaction removes. The first

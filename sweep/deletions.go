@@ -40,7 +40,7 @@ func (p *pass) deletions(ctx context.Context) error {
 		}
 		for _, t := range read {
 			if after = t; t.There {
-				if err := p.resume(ctx, t.Namespace, t.TaskID); err != nil {
+				if err := p.Resume(ctx, t.Namespace, t.TaskID); err != nil {
 					if mustStop(ctx, err) {
 						return err
 					}

@@ -2,11 +2,6 @@ package sweep
 
 import "context"
 
-// Retire archives and removes tasks, like retention.
-func (s *Sweeper) Retire(ctx context.Context, tasks ...string) error {
-	return s.pass(nil).retire(ctx, tasks)
-}
-
 // Retention archives and removes the tasks that are due, and does nothing else of a pass.
 func (s *Sweeper) Retention(ctx context.Context) error { return s.pass(nil).retain(ctx) }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/engine/archivetest"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/sweep"
@@ -23,7 +24,7 @@ import (
 type fixture struct {
 	*testing.T
 	*pawltest.Pawl
-	*sweep.Sweeper
+	*archivetest.Sweeper
 }
 
 // each runs a test on every database. Only the test runs sweeps.
@@ -45,10 +46,10 @@ func eachOf(t *testing.T, open func(testing.TB, pawltest.Database, engine.Option
 			t.Parallel()
 			quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 			p := open(t, which, engine.Options{Log: quiet})
-			fn(&fixture{t, p, &sweep.Sweeper{
+			fn(&fixture{t, p, archivetest.New(&sweep.Sweeper{
 				DB: p.Engine.DB(), Options: pawl.DefaultSweepOptions(), Server: "test", Log: quiet,
 				NewID: func(prefix string) string { return prefix + "_" + ulid.Make().String() },
-			}})
+			})})
 		})
 	}
 }

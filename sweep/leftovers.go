@@ -2,60 +2,21 @@ package sweep
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/pawl-work/pawl/internal/clock"
-	"github.com/pawl-work/pawl/internal/durable"
 )
 
-const (
-	// leftoversEvery is how often a process looks for files of processes that were killed.
-	leftoversEvery = 10 * time.Minute
-	// scratchPrefix begins the names of directories with temporary databases.
-	scratchPrefix = "pawl-archive-"
-	// partSuffix ends the names of archives that are being written.
-	partSuffix = ".part"
-)
+// leftoversEvery is how often a process looks for files of processes that were killed.
+const leftoversEvery = 10 * time.Minute
 
-// leftovers removes what processes that were killed have left: it has payloads.
+// leftovers removes what processes that were killed have left.
 func (p *pass) leftovers(ctx context.Context) error {
 	if now := clock.Now(); p.leftoversAt.IsZero() || now.Sub(p.leftoversAt) >= leftoversEvery {
 		p.leftoversAt = now
-		err := durable.RemoveAbandoned(os.TempDir(), func(name string) bool { return strings.HasPrefix(name, scratchPrefix) })
-		if err = errors.Join(err, removeParts(p.Sweeper.Options.ArchiveDir)); err != nil {
+		if err := p.Archive.RemoveAbandoned(); err != nil {
 			p.Log.WarnContext(ctx, "files that killed processes have left were not removed; trying again later", "error", err)
 		}
 	}
 	return nil
-}
-
-// removeParts removes archives that were not finished.
-func removeParts(archives string) error {
-	if archives == "" {
-		return nil
-	}
-	months, err := os.ReadDir(archives)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for _, month := range months {
-		if month.IsDir() {
-			err = errors.Join(err, durable.RemoveAbandoned(filepath.Join(archives, month.Name()),
-				func(name string) bool { return strings.HasSuffix(name, partSuffix) }))
-		}
-	}
-	return err
-}
-
-// createPart creates a file for an archive, and holds it until release.
-func createPart(dir, name string) (f *os.File, release func(), err error) {
-	if err = os.MkdirAll(dir, 0o700); err == nil {
-		f, release, err = durable.CreateHeld(dir, name+".*"+partSuffix)
-	}
-	return f, release, diskError(err)
 }

@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,15 +25,9 @@ const retiredAtOnce = 500
 // too young. The event that ended a task leads to it; a failed task is found by its
 // newest event, and has not changed either since its newest checkpoint or chunk. A task that cannot be
 // archived stays, is counted, and is tried again by the next pass. So is one with consequences that
-// are still to come: see stillPending. Many of them are set aside: see retainAside. A restored task is
+// are still to come: see store.StillPending. Many of them are set aside: see retainAside. A restored task is
 // kept for one more retention, from the restore or from its newest event.
 func (p *pass) retain(ctx context.Context) error {
-	defer func() {
-		if p.zip != nil {
-			p.frames.Put(p.zip)
-			p.zip = nil
-		}
-	}()
 	own, err := p.retentions(ctx)
 	if err != nil {
 		return p.logError(ctx, "retention", err)
@@ -129,8 +122,9 @@ func (p *pass) retainFor(ctx context.Context, s retentionSpan, own retentions) e
 func (p *pass) retireDue(ctx context.Context, due dueTasks) (again []string, err error) {
 	again = due.later
 	retire := func(ctx context.Context, tasks []string) error {
-		err := p.retire(ctx, tasks)
-		if len(tasks) == 1 && (locked(err) || errors.Is(err, errChanged) || errors.Is(err, errUnfinished)) {
+		n, err := p.Archive.Retire(ctx, tasks)
+		p.stats.TasksPruned += n
+		if len(tasks) == 1 && (locked(err) || errors.Is(err, store.ErrChanged)) {
 			again, err = append(again, tasks[0]), nil
 		}
 		return err
@@ -222,7 +216,7 @@ func (s *retentionSpan) sort(ctx context.Context, tx store.Tx, tasks []string, b
 		others := func(id string) bool { return s.own(own[of[id]]) != s.seconds }
 		tasks, later = slices.DeleteFunc(tasks, others), slices.DeleteFunc(later, others)
 	}
-	pending, err := stillPending(ctx, tx, tasks)
+	pending, err := store.StillPending(ctx, tx, tasks)
 	later = append(later, pending...)
 	return slices.DeleteFunc(tasks, func(id string) bool { return slices.Contains(pending, id) }), later, err
 }
@@ -247,198 +241,6 @@ func (p *pass) advanceCursor(ctx context.Context, cursor string, due *dueTasks, 
 	})
 }
 
-// errChanged means that something was written to a task after its archive was written.
-var errChanged = errors.New("the task changed while it was archived")
-
-// errUnfinished means that a task got consequences that are still to come.
-var errUnfinished = errors.New("the task has consequences that are still to come")
-
-// retire archives tasks and removes them: small ones together in segments, others each in an archive of its
-// own. What is archived is durable before the transaction that records it and removes the first rows.
-func (p *pass) retire(ctx context.Context, tasks []string) error {
-	slices.Sort(tasks) // rows are locked in this order
-	signed, err := p.newestSigned(ctx)
-	if err == nil && len(tasks) > 1 {
-		tasks, err = p.retireTogether(ctx, tasks, signed)
-	}
-	if err != nil || len(tasks) == 0 {
-		return err
-	}
-	return p.retireApart(ctx, tasks, signed)
-}
-
-// retireApart archives tasks each by itself, and removes them.
-func (p *pass) retireApart(ctx context.Context, tasks []string, signed store.SignedRoot) error {
-	all, err := p.writeAll(ctx, tasks, signed)
-	var written, beingDeleted []archived
-	for _, a := range all {
-		switch {
-		case errors.Is(a.err, errBeingDeleted):
-			beingDeleted = append(beingDeleted, a.archived)
-		case a.err != nil:
-			err = cmp.Or(err, a.err)
-		case a.Namespace == "":
-			err = cmp.Or(err, p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error { return forgetRestored(ctx, tx, a.TaskID) }))
-		default:
-			written = append(written, a.archived)
-		}
-	}
-	var unfinished []archived
-	if err == nil {
-		unfinished, err = p.removeTasks(ctx, written)
-	}
-	if err != nil {
-		p.discard(ctx, written)
-		return err
-	}
-	for _, a := range append(beingDeleted, unfinished...) {
-		if err := p.resume(ctx, a.Namespace, a.TaskID); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// archiveWriters is how many archives are written at a time: each waits for its reads and its disk.
-const archiveWriters = 4
-
-// writeResult is what archiving a task gave. at is its place among the tasks.
-type writeResult struct {
-	archived
-	at  int
-	err error
-}
-
-// removeTasks records the archives of tasks and removes these: in one transaction if they are small. It
-// returns those that are not removed as a whole, or whose deletion had begun.
-func (p *pass) removeTasks(ctx context.Context, written []archived) (unfinished []archived, err error) {
-	if len(written) == 0 {
-		return nil, nil
-	}
-	var unneeded []archived
-	var ended store.ChildrenEnded
-	err = p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) (err error) {
-		if ended, err = store.EndRemoved(ctx, tx, idsOf(written)); err == nil {
-			unneeded, unfinished, err = retireTasks(ctx, tx, written)
-		}
-		for i := range written {
-			written[i].sent = written[i].sent || err == nil
-		}
-		return err
-	})
-	if errors.Is(err, store.ErrManyRows) {
-		half := len(written) / 2
-		if unfinished, err = p.removeTasks(ctx, written[:half]); err != nil {
-			return nil, err
-		}
-		more, err := p.removeTasks(ctx, written[half:])
-		return append(unfinished, more...), err
-	}
-	if err != nil {
-		return nil, err
-	}
-	p.childrenEnded(ctx, ended)
-	p.removeFiles(ctx, unneeded)
-	p.stats.TasksPruned += int64(len(written))
-	return unfinished, nil
-}
-
-func idsOf(tasks []archived) []string {
-	ids := make([]string, len(tasks))
-	for i := range tasks {
-		ids[i] = tasks[i].TaskID
-	}
-	return ids
-}
-
-// retireTasks records the archives of tasks and removes their rows, of a single one the first rows;
-// unfinished are those of which rows are left. It locks the tasks before it checks them, because
-// another server may be retiring them too, and only an archive of the whole task may be recorded.
-// unneeded are the archives that are not needed any more: the previous ones, or the tasks' own.
-func retireTasks(ctx context.Context, tx store.Tx, all []archived) (unneeded, unfinished []archived, err error) {
-	there, err := store.LockTasksLast(ctx, tx, idsOf(all))
-	if err != nil {
-		return nil, nil, err
-	}
-	leaving, err := store.AreBeingDeleted(ctx, tx, there)
-	if err != nil {
-		return nil, nil, err
-	}
-	extents, err := extents(ctx, tx, there)
-	if err != nil {
-		return nil, nil, err
-	}
-	pending, err := stillPending(ctx, tx, there)
-	if err != nil {
-		return nil, nil, err
-	}
-	var rows []Archived
-	var ids []string
-	for _, a := range all {
-		switch {
-		case !slices.Contains(there, a.TaskID):
-			unneeded = append(unneeded, a)
-		case slices.Contains(leaving, a.TaskID):
-			unneeded, unfinished = append(unneeded, a), append(unfinished, a)
-		case extents[a.TaskID] != a.extent:
-			return nil, nil, errChanged
-		case slices.Contains(pending, a.TaskID):
-			return nil, nil, errUnfinished
-		default:
-			rows, ids = append(rows, a.Archived), append(ids, a.TaskID)
-		}
-	}
-	if len(rows) == 0 {
-		return unneeded, unfinished, nil
-	}
-	old, err := archivePaths(ctx, tx, ids)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, path := range old {
-		unneeded = append(unneeded, archived{Archived: Archived{Archive: pawl.Archive{Path: path}}})
-	}
-	if err := keepArchives(ctx, tx, rows); err != nil {
-		return nil, nil, err
-	}
-	if len(ids) > 1 {
-		return unneeded, unfinished, store.RemoveTasks(ctx, tx, ids, deleteBatch)
-	}
-	done, err := store.DeleteTask(ctx, tx, rows[0].Namespace, ids[0], nil, deleteBatch)
-	if !done {
-		unfinished = append(unfinished, archived{Archived: rows[0]})
-	}
-	return unneeded, unfinished, err
-}
-
-// discard removes the files of archives that were not recorded. If the commit of the transaction that was
-// to record them was sent, it may have committed: the lock on the task waits for it. If that cannot
-// be found out, the files stay; they do no harm.
-func (p *pass) discard(ctx context.Context, written []archived) {
-	sent := func(a archived) bool { return a.sent }
-	p.removeFiles(ctx, slices.DeleteFunc(slices.Clone(written), sent))
-	if !slices.ContainsFunc(written, sent) {
-		return
-	}
-	written = slices.DeleteFunc(slices.Clone(written), func(a archived) bool { return !a.sent })
-	var unneeded []archived
-	err := p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) error {
-		ids := idsOf(written)
-		if _, err := store.LockTasksLast(ctx, tx, ids); err != nil {
-			return err
-		}
-		used, err := archivePaths(ctx, tx, ids)
-		if err != nil {
-			return err
-		}
-		unneeded = slices.DeleteFunc(slices.Clone(written), func(a archived) bool { return slices.Contains(used, a.Path) })
-		return nil
-	})
-	if err == nil {
-		p.removeFiles(ctx, unneeded)
-	}
-}
-
 // Delete removes a task with all its rows, in bounded batches. Its idempotency keys
 // stay, without their links. Its events are removed too, except for one event `deleted`
 // that names who deleted it. Deleting a task that does not exist is not an error.
@@ -460,8 +262,8 @@ func (s *Sweeper) DeleteEnded(ctx context.Context, namespace string, taskIDs []s
 	return deleted, err
 }
 
-// resume continues the deletion of a task, if one has begun.
-func (s *Sweeper) resume(ctx context.Context, namespace, taskID string) error {
+// Resume continues the deletion of a task, if one has begun.
+func (s *Sweeper) Resume(ctx context.Context, namespace, taskID string) error {
 	return s.delete(ctx, namespace, taskID, nil)
 }
 
@@ -472,8 +274,8 @@ func (s *Sweeper) delete(ctx context.Context, namespace, taskID string, by *stor
 		err := s.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) (err error) {
 			done = true
 			if by == nil {
-				begun, err := store.BeingDeleted(ctx, tx, taskID)
-				if err != nil || !begun {
+				begun, err := store.AreBeingDeleted(ctx, tx, []string{taskID})
+				if err != nil || len(begun) == 0 {
 					return err
 				}
 			}
@@ -484,7 +286,7 @@ func (s *Sweeper) delete(ctx context.Context, namespace, taskID string, by *stor
 			return err
 		})
 		if err == nil {
-			s.childrenEnded(ctx, ended)
+			s.ChildrenEnded(ctx, ended)
 		}
 		if err != nil || done {
 			return err

@@ -18,8 +18,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/archivetest"
 	"github.com/pawl-work/pawl/store"
-	"github.com/pawl-work/pawl/sweep"
 )
 
 // createFullTask creates an ended task with a row in every table that belongs to tasks.
@@ -61,12 +61,10 @@ func (h *fixture) dump(taskID string) (lines []string) {
 	return lines
 }
 
-func (h *fixture) archive(taskID string) (a sweep.Archived) {
+func (h *fixture) archive(taskID string) archivetest.Archived {
 	h.Helper()
-	h.OK(h.DB.View(h.Context(), func(ctx context.Context, tx store.Tx) (err error) {
-		a, err = sweep.GetArchive(ctx, tx, "default", taskID)
-		return err
-	}))
+	a, err := h.Read(h.Context(), "default", taskID)
+	h.OK(err)
 	return a
 }
 
@@ -182,7 +180,7 @@ func (h *fixture) unpack(taskID string) (lines []string) {
 }
 
 // unpackSegment reads the rows of a task in its segment.
-func (h *fixture) unpackSegment(a sweep.Archived) (lines []string) {
+func (h *fixture) unpackSegment(a archivetest.Archived) (lines []string) {
 	h.Helper()
 	body := h.segmentBody(a)
 	sum := sha256.Sum256(body)

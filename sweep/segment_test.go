@@ -14,13 +14,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/archivetest"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/sweep"
 )
 
 // segmentBody returns the bytes of the segment of an archive.
-func (h *fixture) segmentBody(a sweep.Archived) (body []byte) {
+func (h *fixture) segmentBody(a archivetest.Archived) (body []byte) {
 	h.Helper()
 	if a.Segment.Path != "" {
 		body, err := os.ReadFile(a.Segment.Path)
@@ -313,9 +314,9 @@ func TestTwoServersRetireTheSameTasks(t *testing.T) {
 		h.complete(h.claim(30)...)
 		before := h.dump(ids[3])
 		h.Advance(31 * day)
-		other := &sweep.Sweeper{DB: h.DB, Options: h.Options, NewID: h.NewID, Log: h.Log}
+		other := archivetest.New(&sweep.Sweeper{DB: h.DB, Options: h.Options, NewID: h.NewID, Log: h.Sweeper.Log})
 		both := make(chan error)
-		for _, s := range []*sweep.Sweeper{h.Sweeper, other} {
+		for _, s := range []*archivetest.Sweeper{h.Sweeper, other} {
 			go func() { both <- s.Retire(h.Context(), ids...) }()
 		}
 		h.OK(errors.Join(<-both, <-both))
@@ -329,12 +330,12 @@ func TestTwoServersRetireTheSameTasks(t *testing.T) {
 }
 
 // servers runs a call on two servers at once, and returns their errors.
-func (h *fixture) servers(calls ...func(s *sweep.Sweeper) error) []error {
+func (h *fixture) servers(calls ...func(s *archivetest.Sweeper) error) []error {
 	ended := make(chan error)
 	for i, call := range calls {
 		s := h.Sweeper
 		if i > 0 {
-			s = &sweep.Sweeper{DB: h.DB, Options: h.Options, NewID: h.NewID, Log: h.Log}
+			s = archivetest.New(&sweep.Sweeper{DB: h.DB, Options: h.Options, NewID: h.NewID, Log: h.Sweeper.Log})
 		}
 		go func() { ended <- call(s) }()
 	}
@@ -375,7 +376,7 @@ func TestTwoDeletesOutOfOneReading(t *testing.T) {
 		ids, was := h.retired(20)
 		db := h.DB
 		h.DB = &before{db, func() {
-			other := &sweep.Sweeper{DB: db, Options: h.Options, NewID: h.NewID, Log: h.Log}
+			other := archivetest.New(&sweep.Sweeper{DB: db, Options: h.Options, NewID: h.NewID, Log: h.Sweeper.Log})
 			h.OK(other.DeleteArchive(h.Context(), "default", ids[1], byAnn))
 		}}
 		h.OK(h.DeleteArchive(h.Context(), "default", ids[0], byAnn))
@@ -435,8 +436,8 @@ func TestADeleteFailsInEachStatement(t *testing.T) {
 func TestTwoServersDeleteOutOfASegment(t *testing.T) {
 	inBoth(t, func(h *fixture) {
 		ids, before := h.retired(20)
-		deletes := func(id string) func(s *sweep.Sweeper) error {
-			return func(s *sweep.Sweeper) error { return s.DeleteArchive(h.Context(), "default", id, byAnn) }
+		deletes := func(id string) func(s *archivetest.Sweeper) error {
+			return func(s *archivetest.Sweeper) error { return s.DeleteArchive(h.Context(), "default", id, byAnn) }
 		}
 		for i := 0; i < 12; i += 2 {
 			h.OK(errors.Join(h.servers(deletes(ids[i]), deletes(ids[i+1]))...))
@@ -448,7 +449,7 @@ func TestTwoServersDeleteOutOfASegment(t *testing.T) {
 		}
 		for _, id := range ids[13:16] { // beside a restore of the same task
 			done := 0
-			for _, err := range h.servers(deletes(id), func(s *sweep.Sweeper) error { return s.Restore(h.Context(), "default", id) }) {
+			for _, err := range h.servers(deletes(id), func(s *archivetest.Sweeper) error { return s.Restore(h.Context(), "default", id) }) {
 				switch pawl.CodeOf(err) {
 				case "":
 					done++
@@ -471,7 +472,7 @@ func TestACopyOfArchivesHasWhatIsRemovedMeanwhile(t *testing.T) {
 		to := filepath.Join(t.TempDir(), "copy")
 		ids, _ := h.retired(20)
 		before := h.archive(ids[0]).Segment.Path
-		c, err := sweep.BeginCopy(h.Context(), h.Options.ArchiveDir, to)
+		c, err := archivetest.BeginCopy(h.Context(), h.Options.ArchiveDir, to)
 		h.OK(err)
 		defer c.Remove()
 		h.OK(h.DeleteArchive(h.Context(), "default", ids[0], byAnn))

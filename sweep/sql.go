@@ -11,14 +11,13 @@ var sqlFiles embed.FS
 
 // The statements that only the sweep sends, by the feature that they are of.
 var (
-	archiveSQL    = store.Texts(sqlFiles, "archive.sql")
 	deadlineSQL   = store.Texts(sqlFiles, "deadline.sql")
 	effectSQL     = store.Texts(sqlFiles, "effect.sql")
 	failureSQL    = store.Texts(sqlFiles, "failure.sql")
 	limitsSQL     = store.Texts(sqlFiles, "limits.sql")
 	moveSQL       = store.Texts(sqlFiles, "move.sql")
+	restoredSQL   = store.Texts(sqlFiles, "restored.sql")
 	revokeSQL     = store.Texts(sqlFiles, "revoke.sql")
-	segmentSQL    = store.Texts(sqlFiles, "segment.sql")
 	sweepSQL      = store.Texts(sqlFiles, "sweep.sql")
 	tombstoneSQL  = store.Texts(sqlFiles, "tombstone.sql")
 	typeSQL       = store.Texts(sqlFiles, "type.sql")

@@ -177,7 +177,7 @@ func (p *pass) markStale(ctx context.Context, at recordCursor, r record) error {
 	p.stats.Stale += marked
 	for _, e := range r.all() {
 		if e.Event == "deleted" {
-			if err := p.resume(ctx, e.Namespace, e.TaskID); mustStop(ctx, err) {
+			if err := p.Resume(ctx, e.Namespace, e.TaskID); mustStop(ctx, err) {
 				return err
 			} else if err != nil { // what wrote the mark tries again: see deletions
 				p.logResume(ctx, e.TaskID, err)

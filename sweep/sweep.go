@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/clock"
 	"github.com/pawl-work/pawl/store"
@@ -40,11 +38,8 @@ type Sweeper struct {
 	// Objects returns the object store of a name: the bytes of uploaded blobs are removed
 	// there.
 	Objects func(place string) (objects.Store, error)
-	// Signed returns how a transaction that begins after the call reads the newest checkpoint of
-	// the transparency log that a known key has signed; nil = none has signed any.
-	Signed func() (readSigned, error)
-	// Scratch opens a database without tasks in a directory: Peek reads large archives there. nil = it reads all in DB.
-	Scratch func(ctx context.Context, dir string) (store.DB, error)
+	// Archive archives tasks. What it does not remove as a whole it passes to Resume.
+	Archive Archive
 	// Steps are further parts of each whole pass, and quick ones of each pass.
 	Steps []store.Step
 	// Unused are further kinds of blobs, each as it is looked for in one pass.
@@ -74,34 +69,14 @@ type Sweeper struct {
 	unsaved        unsaved
 	settingsMu     sync.Mutex // held by Store
 	settingsStored bool
-	encoders       sync.Pool // of *zstd.Encoder
-	frames         sync.Pool // of *zstd.Encoder, for frames of segments
 }
 
-// readSigned reads the newest signed checkpoint. Without one it is the zero value.
-type readSigned = func(ctx context.Context, tx store.Tx) (store.SignedRoot, error)
-
-// signed is Signed, or reads none.
-func (s *Sweeper) signed() (readSigned, error) {
-	if s.Signed == nil {
-		return func(context.Context, store.Tx) (r store.SignedRoot, err error) { return r, nil }, nil
-	}
-	return s.Signed()
-}
-
-// newestSigned reads the newest signed checkpoint in a transaction of its own. The log of later
-// transactions continues it.
-func (s *Sweeper) newestSigned(ctx context.Context) (out store.SignedRoot, err error) {
-	read, err := s.signed()
-	if err != nil { // of the signer's files: they keep nothing from being archived
-		s.Log.WarnContext(ctx, "archives have no proofs: the checkpoint beside the signing key cannot be read", "error", err)
-		return out, nil
-	}
-	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		out, err = read(ctx, tx)
-		return err
-	})
-	return out, err
+// Archive is where tasks go whose retention has passed.
+type Archive interface {
+	// Retire archives tasks and removes them, and returns how many. store.ErrChanged: the next pass looks at them again.
+	Retire(ctx context.Context, tasks []string) (pruned int64, err error)
+	// RemoveAbandoned removes files that killed processes have left.
+	RemoveAbandoned() error
 }
 
 // pass is one sweep.
@@ -113,9 +88,6 @@ type pass struct {
 	hurried bool // another pass follows at once if this one has given up items
 
 	preview *preview // nil: a real pass, not a preview
-
-	room store.PlainRoom // what retention reads
-	zip  *zstd.Encoder   // of its segments; nil = not needed yet
 }
 
 func (s *Sweeper) pass(onReady func([]store.DueItem)) *pass {
@@ -267,7 +239,7 @@ func (p *pass) repeat(ctx context.Context, what string, run func(ctx context.Con
 
 // stopsStep reports whether trying the next row is pointless.
 func stopsStep(ctx context.Context, err error) bool {
-	return mustStop(ctx, err) || errors.Is(err, errDirectory)
+	return mustStop(ctx, err) || errors.Is(err, store.ErrDirectory)
 }
 
 // mustStop reports whether the caller gave up or the database is unavailable. A lock that is
@@ -320,10 +292,11 @@ func (s *Sweeper) ended(ctx context.Context, ids []string) {
 		s.Log.WarnContext(ctx, "children that ended are counted by the next pass", "error", err)
 		return
 	}
-	s.childrenEnded(ctx, ended)
+	s.ChildrenEnded(ctx, ended)
 }
 
-func (s *Sweeper) childrenEnded(ctx context.Context, ended store.ChildrenEnded) {
+// ChildrenEnded reports what the ends of children have moved.
+func (s *Sweeper) ChildrenEnded(ctx context.Context, ended store.ChildrenEnded) {
 	if s.OnChildren != nil && (len(ended.Woken)+len(ended.Failed) > 0 || ended.Cancels) {
 		s.OnChildren(ctx, ended)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-work/pawl"
+	"github.com/pawl-work/pawl/engine/archivetest"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
 	"github.com/pawl-work/pawl/sweep"
@@ -226,12 +227,12 @@ func (h *fixture) sweeps() (rows []pawl.SweepStats, last int64, err error) {
 
 func TestOneServerTicks(t *testing.T) {
 	each(t, func(h *fixture) {
-		other := &sweep.Sweeper{DB: h.DB, Options: h.Options, NewID: h.NewID, Log: h.Log, Server: "other"}
+		other := archivetest.New(&sweep.Sweeper{DB: h.DB, Options: h.Options, NewID: h.NewID, Log: h.Sweeper.Log, Server: "other"})
 		ticks := func() (n int) {
 			var wg sync.WaitGroup
 			did := make([]bool, 6)
 			for i := range did {
-				s := []*sweep.Sweeper{h.Sweeper, other}[i%2]
+				s := []*archivetest.Sweeper{h.Sweeper, other}[i%2]
 				wg.Go(func() {
 					var err error
 					if _, did[i], err = s.Tick(context.Background()); err != nil {
@@ -262,10 +263,10 @@ func TestOneServerTicks(t *testing.T) {
 // A process that removes no tasks, since it was not given the directory of archives, keeps no other from the passes.
 func TestWhatCannotArchiveTicksLast(t *testing.T) {
 	each(t, func(h *fixture) {
-		with := &sweep.Sweeper{DB: h.DB, Options: h.Options, NewID: h.NewID, Log: h.Log, Server: "with",
-			Given: []string{"archive_dir"}, GivenDir: t.TempDir()}
-		without := &sweep.Sweeper{DB: h.DB, Options: h.Options, NewID: h.NewID, Log: h.Log, Server: "without"}
-		ticks := func(s *sweep.Sweeper, want bool, when string) {
+		with := archivetest.New(&sweep.Sweeper{DB: h.DB, Options: h.Options, NewID: h.NewID, Log: h.Sweeper.Log, Server: "with",
+			Given: []string{"archive_dir"}, GivenDir: t.TempDir()})
+		without := archivetest.New(&sweep.Sweeper{DB: h.DB, Options: h.Options, NewID: h.NewID, Log: h.Sweeper.Log, Server: "without"})
+		ticks := func(s *archivetest.Sweeper, want bool, when string) {
 			t.Helper()
 			_, did, err := s.Tick(context.Background())
 			h.OK(err)
@@ -293,7 +294,7 @@ func TestSweepersShareTheWork(t *testing.T) {
 		var mu sync.Mutex
 		var sum pawl.SweepStats
 		for i := range 4 {
-			s := &sweep.Sweeper{DB: h.DB, Options: h.Options, NewID: h.NewID, Log: h.Log, Server: fmt.Sprint(i)}
+			s := archivetest.New(&sweep.Sweeper{DB: h.DB, Options: h.Options, NewID: h.NewID, Log: h.Sweeper.Log, Server: fmt.Sprint(i)})
 			wg.Go(func() {
 				got, err := s.Pass(context.Background())
 				mu.Lock()

@@ -14,9 +14,9 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/engine/internal/archives"
 	"github.com/pawl-work/pawl/pawltest"
 	"github.com/pawl-work/pawl/store"
-	"github.com/pawl-work/pawl/sweep"
 )
 
 // archivedFile archives a task of several events and values, and returns the file of its
@@ -51,7 +51,7 @@ func (c *logged) archiveOf() (file string) {
 	file = a.Items[i].Path
 	if file == "" { // PostgreSQL has it in its table
 		err := c.Engine.DB().View(c.Context(), func(ctx context.Context, tx store.Tx) error {
-			a, err := sweep.GetArchive(ctx, tx, "default", c.task.ID)
+			a, err := (&archives.Keeper{}).Read(ctx, c.Engine.DB(), "default", c.task.ID)
 			file = c.TempDir() + "/archive"
 			if err == nil {
 				err = os.WriteFile(file, a.Body, 0o600)

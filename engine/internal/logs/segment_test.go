@@ -10,8 +10,8 @@ import (
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/engine"
+	"github.com/pawl-work/pawl/engine/internal/archives"
 	"github.com/pawl-work/pawl/store"
-	"github.com/pawl-work/pawl/sweep"
 )
 
 // segmented ends n tasks of one item, signs their log and archives them together. It returns their ids and the file
@@ -35,7 +35,7 @@ func (c *logged) segmented(n int) (ids []string, file string) {
 func (c *logged) segmentFile(id string) (file string) {
 	c.Helper()
 	c.ok(nil, c.Engine.DB().View(c.Context(), func(ctx context.Context, tx store.Tx) error {
-		a, err := sweep.GetArchive(ctx, tx, "default", id)
+		a, err := (&archives.Keeper{}).Read(ctx, c.Engine.DB(), "default", id)
 		if err != nil || a.Segment == nil {
 			c.Fatalf("the archive of %s: %+v, %v", id, a, err)
 		}

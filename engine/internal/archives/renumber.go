@@ -1,4 +1,4 @@
-package sweep
+package archives
 
 import (
 	"crypto/sha256"
@@ -19,19 +19,19 @@ var eventNumber = regexp.MustCompile(`^\{"table":"(?:task_events","id"|provenanc
 // Renumber gives the events of an archive, or of a segment with these contents, the numbers that number returns for
 // theirs, for a database where theirs are of other events. The proofs are left out: that database has no leaf of the
 // events before a task is restored.
-func (s *Sweeper) Renumber(body, contents []byte, number func(ids []int64) (map[int64]int64, error)) (g store.Segment, err error) {
-	frames := []store.Frame{{Size: int64(len(body))}}
-	if contents != nil {
-		if frames, err = unpackFrames(contents); err != nil {
-			return g, err
-		}
+func (s *Keeper) Renumber(body, contents []byte, number func(ids []int64) (map[int64]int64, error)) (g store.Segment, err error) {
+	in := store.Segment{Body: body}
+	if contents == nil {
+		in.EndFrame(0, nil)
+	} else if err := in.Unpack(contents); err != nil {
+		return g, err
 	}
 	zip, err := s.frameEncoder()
 	if err != nil {
 		return g, err
 	}
 	defer s.frames.Put(zip)
-	for _, f := range frames {
+	for _, f := range in.Frames {
 		if f.Size > int64(len(body)) {
 			return g, errNoFrame
 		}

@@ -1,4 +1,4 @@
-package sweep
+package archives
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ var (
 
 // loadFromSegment is load for a task of a segment: it reads the task's frame, and the last one. It passes on the
 // lines that the task's archive would have by itself.
-func (s *Sweeper) loadFromSegment(a Archived, each func(line []byte) error) error {
+func (s *Keeper) loadFromSegment(a Archived, each func(line []byte) error) error {
 	bad := func(err error) error { return unreadable(a.TaskID, err) }
 	parts, err := s.parts(&a)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Sweeper) loadFromSegment(a Archived, each func(line []byte) error) erro
 
 // parts returns the compressed bytes of a task's frame and of the last one of its segment, which are what was
 // stored.
-func (s *Sweeper) parts(a *Archived) ([][]byte, error) {
+func (s *Keeper) parts(a *Archived) ([][]byte, error) {
 	g := a.Segment
 	frames := []int{g.FrameOf(a.TaskID), len(g.Frames) - 1}
 	parts := a.Parts
@@ -101,7 +101,7 @@ func linesOf(frame []byte, each func(line []byte) error, bad func(error) error) 
 }
 
 // readSegment reads a whole segment into a reader, after a check that it is what was stored.
-func (s *Sweeper) readSegment(ctx context.Context, g *store.Segment) (*store.SegmentReader, error) {
+func (s *Keeper) readSegment(ctx context.Context, g *store.Segment) (*store.SegmentReader, error) {
 	body, err := s.bodyOf(ctx, g)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (s *Sweeper) readSegment(ctx context.Context, g *store.Segment) (*store.Seg
 }
 
 // bodyOf returns the bytes of a segment.
-func (s *Sweeper) bodyOf(ctx context.Context, g *store.Segment) (body []byte, err error) {
+func (s *Keeper) bodyOf(ctx context.Context, g *store.Segment) (body []byte, err error) {
 	if g.Path == "" {
 		err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
 			body, err = g.ReadBody(ctx, tx)

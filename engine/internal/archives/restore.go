@@ -1,4 +1,4 @@
-package sweep
+package archives
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 )
 
 // List returns the archives of a namespace, newest task first.
-func (s *Sweeper) List(ctx context.Context, namespace string, page pawl.Page) (pawl.List[pawl.Archive], error) {
+func (s *Keeper) List(ctx context.Context, namespace string, page pawl.Page) (pawl.List[pawl.Archive], error) {
 	limit := page.Limit
 	if limit <= 0 {
 		limit = pawl.DefaultPage
@@ -20,7 +20,7 @@ func (s *Sweeper) List(ctx context.Context, namespace string, page pawl.Page) (p
 	limit = min(limit, pawl.MaxPage)
 	list := pawl.List[pawl.Archive]{Items: []pawl.Archive{}}
 	err := s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
-		found, err := ListArchives(ctx, tx, namespace, page.Cursor, limit+1)
+		found, err := listed(ctx, tx, namespace, page.Cursor, limit+1)
 		if len(found) > limit {
 			found = found[:limit]
 			list.Next = found[limit-1].TaskID
@@ -36,12 +36,12 @@ func (s *Sweeper) List(ctx context.Context, namespace string, page pawl.Page) (p
 // keys do not link to the task any more. An event that is not what was logged is an error.
 // A task that exists already, or one of whose ids
 // was reused, is a conflict. A large archive is restored in parts: see store.Restorer.
-func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
+func (s *Keeper) Restore(ctx context.Context, namespace, taskID string) error {
 	read, err := s.signed()
 	if err != nil {
 		return err
 	}
-	if err := s.RemoveCopy(ctx, taskID); err != nil { // of a restore whose process has died
+	if err := s.Tasks.RemoveCopy(ctx, taskID); err != nil { // of a restore whose process has died
 		return err
 	}
 	var a Archived
@@ -73,7 +73,7 @@ func (s *Sweeper) Restore(ctx context.Context, namespace, taskID string) error {
 		r = &store.Restorer{TaskID: taskID, Namespace: namespace}
 		r.InParts(&inParts, s.DB.Do, read)
 		if err = s.restoreInParts(ctx, a, r); err != nil {
-			s.DropCopy(ctx, &inParts)
+			s.Tasks.DropCopy(ctx, &inParts)
 		}
 	}
 	if err == nil {
@@ -87,7 +87,7 @@ func restorable(ctx context.Context, tx store.Tx, namespace string, c *store.Cop
 	if err := lockArchives(ctx, tx, namespace, c.TaskID); err != nil {
 		return a, err
 	}
-	if a, err = GetArchive(ctx, tx, namespace, c.TaskID); err != nil {
+	if a, err = get(ctx, tx, namespace, c.TaskID); err != nil {
 		return a, err
 	}
 	if err := c.NotBeingRestored(ctx, tx); err != nil {
@@ -101,7 +101,7 @@ func restorable(ctx context.Context, tx store.Tx, namespace string, c *store.Cop
 }
 
 // keepParts reads the frames of an archive of a segment while it is locked: another deletion gives the segment a new file.
-func (s *Sweeper) keepParts(a *Archived) (err error) {
+func (s *Keeper) keepParts(a *Archived) (err error) {
 	if a.Segment == nil {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (s *Sweeper) keepParts(a *Archived) (err error) {
 }
 
 // restoreInParts restores a task whose mark is written.
-func (s *Sweeper) restoreInParts(ctx context.Context, a Archived, r *store.Restorer) error {
+func (s *Keeper) restoreInParts(ctx context.Context, a Archived, r *store.Restorer) error {
 	for more := true; more; {
 		err := s.load(a, func(line []byte) error { return r.Line(ctx, nil, line) })
 		if err != nil {
@@ -130,16 +130,17 @@ func (s *Sweeper) restoreInParts(ctx context.Context, a Archived, r *store.Resto
 	})
 }
 
-func readArchive(ctx context.Context, db store.DB, namespace, taskID string) (a Archived, err error) {
+// Read reads the archive of a task, without its lines.
+func (s *Keeper) Read(ctx context.Context, db store.DB, namespace, taskID string) (a Archived, err error) {
 	err = db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		a, err = GetArchive(ctx, tx, namespace, taskID)
+		a, err = get(ctx, tx, namespace, taskID)
 		return err
 	})
 	return a, err
 }
 
 // restore inserts the rows of an archive.
-func (s *Sweeper) restore(ctx context.Context, tx store.Tx, namespace string, a Archived) (*store.Restorer, error) {
+func (s *Keeper) restore(ctx context.Context, tx store.Tx, namespace string, a Archived) (*store.Restorer, error) {
 	r := &store.Restorer{TaskID: a.TaskID, Namespace: namespace}
 	if err := s.load(a, func(line []byte) error { return r.Line(ctx, tx, line) }); err != nil {
 		return nil, err
@@ -157,10 +158,10 @@ const largeArchive = 256 << 10
 // Peek runs fn in a transaction that has the rows of an archived task. It is one of a database that goes away, or if the
 // archive is small, one of db, which it rolls back. If the task has been restored, fn runs on its own rows, and archived is
 // false.
-func (s *Sweeper) Peek(ctx context.Context, db store.DB, namespace, taskID string,
+func (s *Keeper) Peek(ctx context.Context, db store.DB, namespace, taskID string,
 	fn func(ctx context.Context, tx store.Tx, archived bool) error) error {
 	for again := true; ; again = false {
-		a, err := readArchive(ctx, db, namespace, taskID)
+		a, err := s.Read(ctx, db, namespace, taskID)
 		if err != nil {
 			return err
 		}
@@ -177,7 +178,7 @@ func (s *Sweeper) Peek(ctx context.Context, db store.DB, namespace, taskID strin
 
 // peek reports whether it failed because a restore that ended meanwhile has inserted the rows, or another task was deleted
 // from their segment.
-func (s *Sweeper) peek(ctx context.Context, db store.DB, namespace string, a Archived,
+func (s *Keeper) peek(ctx context.Context, db store.DB, namespace string, a Archived,
 	fn func(ctx context.Context, tx store.Tx, archived bool) error) (beside bool, err error) {
 	err = db.Do(ctx, func(ctx context.Context, tx store.Tx) error {
 		if err := (&store.Copy{TaskID: a.TaskID}).NotBeingRestored(ctx, tx); err != nil {
@@ -200,7 +201,7 @@ func (s *Sweeper) peek(ctx context.Context, db store.DB, namespace string, a Arc
 }
 
 // peekBeside is peek with the rows in a database of their own: nothing waits for it.
-func (s *Sweeper) peekBeside(ctx context.Context, db store.DB, namespace string, a Archived,
+func (s *Keeper) peekBeside(ctx context.Context, db store.DB, namespace string, a Archived,
 	fn func(ctx context.Context, tx store.Tx, archived bool) error) (beside bool, err error) {
 	there := ""
 	err = db.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
@@ -230,7 +231,7 @@ func (s *Sweeper) peekBeside(ctx context.Context, db store.DB, namespace string,
 }
 
 // scratch opens a database in the directory of temporary files.
-func (s *Sweeper) scratch(ctx context.Context) (db store.DB, done func(), err error) {
+func (s *Keeper) scratch(ctx context.Context) (db store.DB, done func(), err error) {
 	dir, err := os.MkdirTemp("", scratchPrefix)
 	if err != nil {
 		return nil, nil, err

@@ -10,11 +10,6 @@ WHERE namespace = $1 AND task_id < $2
 ORDER BY task_id DESC
 LIMIT $3
 
--- name: first restored
-SELECT COALESCE(MIN(restored_at), 0)
-FROM pawl.archives
-WHERE restored_at IS NOT NULL
-
 -- name: forget restored
 UPDATE pawl.archives
 SET restored_at = NULL
@@ -31,12 +26,19 @@ SELECT path
 FROM pawl.archives
 WHERE task_id @among_ids($1) AND path IS NOT NULL
 
--- One that went on after it was restored is kept for its time from its newest event.
--- name: restored by
-SELECT restored_at, task_id
-FROM pawl.archives
-WHERE restored_at IS NOT NULL AND restored_at <= $1 AND (restored_at, task_id) > ($4, $5)
-  AND COALESCE((SELECT e.created_at FROM pawl.task_events e WHERE e.task_id = pawl.archives.task_id ORDER BY e.id DESC LIMIT 1), 0) <= $1
-  AND NOT EXISTS (SELECT 1 FROM pawl.task_rows r WHERE r.id = pawl.archives.task_id AND r.state NOT IN @list($2))
-ORDER BY restored_at, task_id
-LIMIT $3
+-- Newest archives of tasks that are not there.
+-- name: archives to check
+SELECT a.task_id, a.namespace
+FROM pawl.archives a
+WHERE NOT EXISTS (SELECT 1 FROM pawl.tasks t WHERE t.id = a.task_id)
+ORDER BY a.task_id DESC
+LIMIT $1
+
+-- What a task has: its newest event, and what may be written without one, which is checkpoints and
+-- chunks. An archive that was read before has all of it if none of this has changed.
+-- name: extents
+SELECT t.id, t.namespace, COALESCE((SELECT MAX(e.id) FROM pawl.task_events e WHERE e.task_id = t.id), 0), COALESCE(k.checkpoints, 0), COALESCE(k.pruned, 0),
+  CAST(COALESCE((SELECT SUM(m.chunks + COALESCE(m.attempt, 0)) FROM pawl.messages m WHERE m.task_id = t.id), 0) AS bigint)
+FROM pawl.tasks t
+LEFT JOIN pawl.task_counters k ON k.task_id = t.id
+WHERE t.id @among_ids($1)

@@ -3,6 +3,10 @@ UPDATE pawl.segments
 SET contents = $2, path = $3, body = $4, bytes = $5, sha256 = $6
 WHERE id = $1
 
+-- name: forget archives
+DELETE FROM pawl.archives
+WHERE task_id @among_ids($1)
+
 -- name: lock archive
 SELECT task_id
 FROM pawl.archives

@@ -1,16 +1,15 @@
-package engine
+package archives
 
 import (
 	"encoding/base64"
 
 	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/store"
-	"github.com/pawl-work/pawl/sweep"
 	"github.com/pawl-work/pawl/translog"
 )
 
-// ArchiveVerification is the result of VerifyArchive.
-type ArchiveVerification struct {
+// Verification is the result of engine.VerifyArchive.
+type Verification struct {
 	TaskID    string `json:"task_id"` // of a segment, its first task
 	Tasks     int    `json:"tasks"`
 	Namespace string `json:"namespace"`
@@ -19,25 +18,16 @@ type ArchiveVerification struct {
 	Proved    int    `json:"proved"` // of those, proved to be under the checkpoint
 	// Checkpoint is the signed state that the archive has; nil = none that counts: one of
 	// the keys must have signed it, and the witnesses cosigned.
-	Checkpoint *LogCheckpoint `json:"checkpoint,omitempty"`
-	Faults     []LogFault     `json:"faults"`
+	Checkpoint *pawl.LogCheckpoint `json:"checkpoint,omitempty"`
+	Faults     []store.LogFault    `json:"faults"`
 	// Unproved are events whose inputs and results are in the archive, and are not proved: they
 	// were gone when the event was logged. That is no fault: see LogVerification.
 	Unproved []string `json:"unproved_values,omitempty"`
 }
 
-// VerifyArchive proves that the events of the file of an archive, or of a segment, are in the transparency log, under
-// the checkpoint that the archive has. It proves inclusion, not completeness: an event that was
-// removed together with its place in the last line is not missed. It needs no database. keys are
-// the public keys of which one must have signed the checkpoint; a text of several, one a line,
-// is several keys.
-func VerifyArchive(file string, keys []string) (ArchiveVerification, error) {
-	return VerifyArchiveWith(file, translog.Trust{Keys: keys})
-}
-
-// VerifyArchiveWith is VerifyArchive for a checkpoint that witnesses must have cosigned, too.
-func VerifyArchiveWith(file string, trust translog.Trust) (ArchiveVerification, error) {
-	v := ArchiveVerification{Faults: []LogFault{}}
+// Verify proves the events of the file of an archive, or of a segment: see engine.VerifyArchive.
+func Verify(file string, trust translog.Trust) (Verification, error) {
+	v := Verification{Faults: []store.LogFault{}}
 	_, err := translog.Verifiers(trust.Keys)
 	if err == nil {
 		trust, err = trust.Check()
@@ -46,7 +36,7 @@ func VerifyArchiveWith(file string, trust translog.Trust) (ArchiveVerification, 
 		return v, &pawl.Error{Code: pawl.CodeInvalid, Op: "verify", Message: err.Error(), Err: err}
 	}
 	segment := false
-	err = sweep.ReadArchive(file, func(line []byte) error {
+	err = readFile(file, func(line []byte) error {
 		segment = segment || store.EndsSegment(line)
 		return nil
 	})
@@ -55,9 +45,9 @@ func VerifyArchiveWith(file string, trust translog.Trust) (ArchiveVerification, 
 	switch {
 	case err != nil:
 	case segment:
-		err = sweep.ReadArchive(file, s.Line)
+		err = readFile(file, s.Line)
 	default:
-		err = sweep.ReadArchive(file, a.Line)
+		err = readFile(file, a.Line)
 	}
 	switch {
 	case err != nil:
@@ -71,12 +61,12 @@ func VerifyArchiveWith(file string, trust translog.Trust) (ArchiveVerification, 
 	return v, nil
 }
 
-func (v *ArchiveVerification) ofSegment(s *store.SegmentReader, trust translog.Trust) {
+func (v *Verification) ofSegment(s *store.SegmentReader, trust translog.Trust) {
 	if v.Tasks = len(s.Tasks); v.Tasks > 0 {
 		v.TaskID, v.Namespace = s.Tasks[0].TaskID, s.Tasks[0].Namespace
 	}
 	root, _ := v.under(s.Log.Checkpoint, trust)
-	var faults []LogFault
+	var faults []store.LogFault
 	v.Events, v.Proved, faults = s.Check(root)
 	for _, a := range s.Tasks {
 		v.Unproved = append(v.Unproved, a.Unproved...)
@@ -84,7 +74,7 @@ func (v *ArchiveVerification) ofSegment(s *store.SegmentReader, trust translog.T
 	v.Faults = append(v.Faults, faults...)
 }
 
-func (v *ArchiveVerification) ofTask(a *store.ArchiveReader, trust translog.Trust) {
+func (v *Verification) ofTask(a *store.ArchiveReader, trust translog.Trust) {
 	v.Tasks, v.TaskID, v.Namespace, v.Events = 1, a.TaskID, a.Namespace, a.Events()
 	v.Faults = append(v.Faults, a.Faults()...)
 	note := ""
@@ -92,23 +82,23 @@ func (v *ArchiveVerification) ofTask(a *store.ArchiveReader, trust translog.Trus
 		note = a.Log.Checkpoint
 	}
 	if root, signed := v.under(note, trust); signed {
-		var faults []LogFault
+		var faults []store.LogFault
 		v.Proved, faults = a.Check(root)
 		v.Faults, v.Unproved = append(v.Faults, faults...), a.Unproved
 	}
 }
 
 // under takes the checkpoint of the archive, if it counts.
-func (v *ArchiveVerification) under(note string, trust translog.Trust) (root store.LogRoot, counts bool) {
+func (v *Verification) under(note string, trust translog.Trust) (root store.LogRoot, counts bool) {
 	why := "the archive has no checkpoint: the log had none when it was written"
 	if note != "" {
 		c, err := trust.Open(note)
 		if err == nil {
-			v.Checkpoint = &LogCheckpoint{Origin: c.Origin, Size: c.Size, Root: base64.StdEncoding.EncodeToString(c.Root[:]), Note: note}
+			v.Checkpoint = &pawl.LogCheckpoint{Origin: c.Origin, Size: c.Size, Root: base64.StdEncoding.EncodeToString(c.Root[:]), Note: note}
 			return store.LogRoot{Size: c.Size, Root: c.Root}, true
 		}
 		why = "the checkpoint of the archive does not count: " + err.Error()
 	}
-	v.Faults = append(v.Faults, LogFault{Kind: store.FaultRoot, Found: why})
+	v.Faults = append(v.Faults, store.LogFault{Kind: store.FaultRoot, Found: why})
 	return root, false
 }

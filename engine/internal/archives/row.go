@@ -1,4 +1,4 @@
-package sweep
+package archives
 
 import (
 	"cmp"
@@ -29,48 +29,24 @@ func keepArchives(ctx context.Context, tx store.Tx, all []Archived) error {
 	for i, a := range all {
 		rows[i] = []any{store.TaskID(a.TaskID), a.Namespace, store.Text(a.Path), a.Body, a.Bytes, a.SHA256, a.CreatedAt.UnixMicro()}
 	}
-	return tx.ExecEach(ctx, archiveSQL["keep archive"], rows)
+	return tx.ExecEach(ctx, texts["keep archive"], rows)
 }
 
 // archivePaths returns the files of the archives of tasks. An archive in the database has none.
 func archivePaths(ctx context.Context, tx store.Tx, taskIDs []string) ([]string, error) {
-	return store.Strings(ctx, tx, archiveSQL["paths of archives"], store.TaskList(taskIDs))
-}
-
-// restored is a task that was restored, in the order of these times.
-type restored struct {
-	At     int64
-	TaskID string
-}
-
-// restoredBy lists up to limit tasks behind one that were restored by the given time, have no younger event, have not been
-// archived again, and are in one of the states or no longer exist. Mostly there are none:
-// then PostgreSQL does not plan the statement, which takes it 25 ms.
-func restoredBy(ctx context.Context, tx store.Tx, by int64, states []string, after restored, limit int) (out []restored, err error) {
-	var first int64
-	if _, err := store.Row(ctx, tx, []any{&first}, archiveSQL["first restored"]); err != nil || first == 0 || first > by {
-		return nil, err
-	}
-	args := []any{by, store.List(states), limit, after.At, store.FromTask(after.TaskID)}
-	err = store.EachRow(ctx, tx, func(rows store.Rows) error {
-		var r restored
-		err := rows.Scan(&r.At, (*store.TaskID)(&r.TaskID))
-		out = append(out, r)
-		return err
-	}, archiveSQL["restored by"], args...)
-	return out, err
+	return store.Strings(ctx, tx, texts["paths of archives"], store.TaskList(taskIDs))
 }
 
 // forgetRestored removes a task that no longer exists from the list that restoredBy reads.
 func forgetRestored(ctx context.Context, tx store.Tx, taskID string) error {
-	_, err := tx.Exec(ctx, archiveSQL["forget restored"], store.TaskID(taskID))
+	_, err := tx.Exec(ctx, texts["forget restored"], store.TaskID(taskID))
 	return err
 }
 
-// GetArchive reads a task's archive: its own, or the newest of the segments.
-func GetArchive(ctx context.Context, tx store.Tx, namespace, taskID string) (Archived, error) {
+// get reads a task's archive: its own, or the newest of the segments.
+func get(ctx context.Context, tx store.Tx, namespace, taskID string) (Archived, error) {
 	a := Archived{Namespace: namespace}
-	found, err := store.Row(ctx, tx, append(archiveDest(&a.Archive), &a.Body), archiveSQL["archive"], store.TaskID(taskID), namespace)
+	found, err := store.Row(ctx, tx, append(archiveDest(&a.Archive), &a.Body), texts["archive"], store.TaskID(taskID), namespace)
 	if err != nil || found && (a.Path != "" || a.Body != nil) {
 		return a, err
 	}
@@ -87,9 +63,9 @@ func GetArchive(ctx context.Context, tx store.Tx, namespace, taskID string) (Arc
 	return a, err
 }
 
-// ListArchives reads up to limit archives of a namespace, newest task first. It starts
+// listed reads up to limit archives of a namespace, newest task first. It starts
 // behind the task id before; "" starts at the newest.
-func ListArchives(ctx context.Context, tx store.Tx, namespace, before string, limit int) ([]pawl.Archive, error) {
+func listed(ctx context.Context, tx store.Tx, namespace, before string, limit int) ([]pawl.Archive, error) {
 	last := store.TaskID(cmp.Or(before, store.LastTask))
 	if _, ok := last.Bytes(); !ok { // NULL would read as the end of the list
 		return nil, store.NotACursor()
@@ -100,7 +76,7 @@ func ListArchives(ctx context.Context, tx store.Tx, namespace, before string, li
 		err := rows.Scan(archiveDest(&a)...)
 		out = append(out, a)
 		return err
-	}, archiveSQL["archives before"], namespace, last, limit)
+	}, texts["archives before"], namespace, last, limit)
 	if err != nil {
 		return nil, err
 	}

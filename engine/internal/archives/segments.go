@@ -1,10 +1,8 @@
-package sweep
+package archives
 
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -17,51 +15,28 @@ import (
 // tasksOfFrame is how many tasks a frame has at most: one is read to restore one of them.
 const tasksOfFrame = 16
 
-// unpackFrames reads what PackFrames wrote.
-func unpackFrames(packed []byte) (out []store.Frame, err error) {
-	in := bytes.NewReader(packed)
-	for in.Len() > 0 {
-		var f store.Frame
-		size, err := binary.ReadUvarint(in)
-		if err != nil || size > math.MaxInt32 {
-			return nil, errBadContents
-		}
-		f.Size = int64(size)
-		if n, _ := in.Read(f.Sum[:]); n < len(f.Sum) {
-			return nil, errBadContents
-		}
-		n, err := binary.ReadUvarint(in)
-		if err != nil || n > uint64(in.Len()/16) {
-			return nil, errBadContents
-		}
-		for range n {
-			var b [16]byte
-			_, _ = in.Read(b[:]) // there are enough
-			f.Tasks = append(f.Tasks, store.FormatID(store.TaskPrefix, b))
-		}
-		out = append(out, f)
-	}
-	return out, nil
+// forget removes the rows of the archives of tasks that get a place in a segment, or whose archives are deleted.
+func forget(ctx context.Context, tx store.Tx, taskIDs ...string) error {
+	_, err := tx.Exec(ctx, segmented["forget archives"], store.TaskList(taskIDs))
+	return err
 }
-
-var errBadContents = errors.New("the contents of a segment cannot be read")
 
 // putSegment stores a new segment.
 func putSegment(ctx context.Context, tx store.Tx, s *store.Segment) error {
 	low, high := s.Span()
-	_, err := tx.Exec(ctx, segmentSQL["put segment"], s.Namespace, low, high, store.PackFrames(s.Frames), store.Text(s.Path), s.Body, s.Bytes,
+	_, err := tx.Exec(ctx, segmented["put segment"], s.Namespace, low, high, store.PackFrames(s.Frames), store.Text(s.Path), s.Body, s.Bytes,
 		s.SHA256, s.CreatedAt)
 	return err
 }
 
 // ownArchives returns those of the tasks that need archives of their own: other rows look these up.
 func ownArchives(ctx context.Context, tx store.Tx, taskIDs []string) ([]string, error) {
-	return store.TaskIDs(ctx, tx, segmentSQL["tasks with archives of their own"], store.TaskList(taskIDs))
+	return store.TaskIDs(ctx, tx, segmented["tasks with archives of their own"], store.TaskList(taskIDs))
 }
 
 // tasksThere returns those of the tasks that are not only archived.
 func tasksThere(ctx context.Context, tx store.Tx, taskIDs []string) ([]string, error) {
-	return store.TaskIDs(ctx, tx, segmentSQL["tasks that are there"], store.TaskList(taskIDs))
+	return store.TaskIDs(ctx, tx, segmented["tasks that are there"], store.TaskList(taskIDs))
 }
 
 // segmentsOf returns the segments that have a task, the newest first. Many may have tasks of before and after it: tasks
@@ -82,7 +57,7 @@ func segmentsOf(ctx context.Context, tx store.Tx, namespace, taskID string) (out
 // segmentIsUsed reports whether a segment with the file of this one was stored.
 func segmentIsUsed(ctx context.Context, tx store.Tx, s *store.Segment) (bool, error) {
 	low, high := s.Span()
-	ids, err := store.Ints(ctx, tx, segmentSQL["segments with file"], s.Namespace, high, low, store.Text(s.Path))
+	ids, err := store.Ints(ctx, tx, segmented["segments with file"], s.Namespace, high, low, store.Text(s.Path))
 	return len(ids) > 0, err
 }
 
@@ -94,13 +69,13 @@ func newestSegments(ctx context.Context, tx store.Tx, limit int) ([]store.Segmen
 // lockArchives locks the archive of a task, and the segments that have it, before one of these is restored or
 // deleted.
 func lockArchives(ctx context.Context, tx store.Tx, namespace, taskID string) error {
-	if _, err := store.TaskIDs(ctx, tx, segmentSQL["lock archive"], store.TaskID(taskID)); err != nil {
+	if _, err := store.TaskIDs(ctx, tx, segmented["lock archive"], store.TaskID(taskID)); err != nil {
 		return err
 	}
 	in, err := segmentsOf(ctx, tx, namespace, taskID)
 	for _, s := range slices.Backward(in) { // in the order of their ids
 		if err == nil {
-			_, err = store.Ints(ctx, tx, segmentSQL["lock segment"], s.ID)
+			_, err = store.Ints(ctx, tx, segmented["lock segment"], s.ID)
 		}
 	}
 	return err
@@ -111,7 +86,7 @@ func needsArchive(ctx context.Context, tx store.Tx, taskID string) error {
 	if err := (&store.Copy{TaskID: taskID}).NotBeingRestored(ctx, tx); err != nil {
 		return err
 	}
-	there, err := store.TaskIDs(ctx, tx, segmentSQL["tasks that need an archive"], store.TaskID(taskID))
+	there, err := store.TaskIDs(ctx, tx, segmented["tasks that need an archive"], store.TaskID(taskID))
 	if err != nil || len(there) == 0 {
 		return err
 	}
@@ -125,9 +100,9 @@ func needsArchive(ctx context.Context, tx store.Tx, taskID string) error {
 // changeSegment stores other contents of a segment, and removes it when they have no task.
 func changeSegment(ctx context.Context, tx store.Tx, s *store.Segment) (err error) {
 	if len(s.TaskIDs()) == 0 {
-		_, err = tx.Exec(ctx, segmentSQL["remove segment"], s.ID)
+		_, err = tx.Exec(ctx, segmented["remove segment"], s.ID)
 	} else {
-		_, err = tx.Exec(ctx, segmentSQL["change segment"], s.ID, store.PackFrames(s.Frames), store.Text(s.Path), s.Body, s.Bytes, s.SHA256)
+		_, err = tx.Exec(ctx, segmented["change segment"], s.ID, store.PackFrames(s.Frames), store.Text(s.Path), s.Body, s.Bytes, s.SHA256)
 	}
 	return err
 }
@@ -150,12 +125,12 @@ func eachSegment(ctx context.Context, tx store.Tx, has []byte, fn func(store.Seg
 		if !bytes.Contains(contents, has) {
 			return nil
 		}
-		if s.Frames, err = unpackFrames(contents); err != nil {
+		if err := s.Unpack(contents); err != nil {
 			return &pawl.Error{Code: pawl.CodeInternal, Op: "read", Message: fmt.Sprintf("segment %d of the archives cannot be read: %v", s.ID, err)}
 		}
 		fn(s)
 		return nil
-	}, segmentSQL[query], args...)
+	}, segmented[query], args...)
 }
 
 // segmentsAtOnce is how many segments one read of a list looks at.

@@ -1,4 +1,4 @@
-package sweep
+package archives
 
 import (
 	"bytes"
@@ -35,8 +35,8 @@ func (t *together) ids() []string { return idsOf(t.tasks) }
 // retireTogether archives tasks in segments, one for each namespace, and removes them. rest are those that
 // need archives of their own, or that changed meanwhile. It fails if they have too much to be archived together: halve
 // then tries each half.
-func (p *pass) retireTogether(ctx context.Context, tasks []string, signed store.SignedRoot) (rest []string, err error) {
-	all, rest, err := p.readSegments(ctx, tasks, signed)
+func (s *retiring) retireTogether(ctx context.Context, tasks []string, signed store.SignedRoot) (rest []string, err error) {
+	all, rest, err := s.readSegments(ctx, tasks, signed)
 	if errors.Is(err, store.ErrNotProved) { // perhaps for one of them
 		return tasks, nil
 	}
@@ -48,7 +48,7 @@ func (p *pass) retireTogether(ctx context.Context, tasks []string, signed store.
 			rest = append(rest, t.ids()...)
 			continue
 		}
-		left, err := p.retireSegment(ctx, t)
+		left, err := s.retireSegment(ctx, t)
 		if err != nil {
 			return nil, err
 		}
@@ -59,9 +59,9 @@ func (p *pass) retireTogether(ctx context.Context, tasks []string, signed store.
 }
 
 // readSegments reads tasks by their namespaces, plain ones apart from others. own are those that need archives of their own.
-func (p *pass) readSegments(ctx context.Context, tasks []string, signed store.SignedRoot) (out []*together, own []string, err error) {
-	err = p.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
-		r := segmentReads{events: map[string][]int64{}, room: &p.room}
+func (s *retiring) readSegments(ctx context.Context, tasks []string, signed store.SignedRoot) (out []*together, own []string, err error) {
+	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
+		r := segmentReads{events: map[string][]int64{}, room: s.room}
 		if r.now, err = tx.Now(ctx); err != nil {
 			return err
 		}
@@ -200,36 +200,36 @@ func without(tasks, others []string) []string {
 
 // retireSegment archives tasks in a segment and removes them. If some of them changed after they were
 // read, it does nothing and returns all of them: each is then looked at by itself.
-func (p *pass) retireSegment(ctx context.Context, t *together) (rest []string, err error) {
-	s, err := p.writeSegment(t)
+func (s *retiring) retireSegment(ctx context.Context, t *together) (rest []string, err error) {
+	g, err := s.writeSegment(t)
 	if err != nil {
 		return nil, err
 	}
 	var unneeded []string
 	sent := false
-	err = p.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) (err error) {
-		unneeded, err = recordSegment(ctx, tx, t, s)
+	err = s.do(ctx, func(ctx context.Context, tx store.Tx, _ int64) (err error) {
+		unneeded, err = recordSegment(ctx, tx, t, g)
 		sent = sent || err == nil
 		return err
 	})
 	if err != nil {
-		p.discardSegment(ctx, s, sent, func(ctx context.Context, tx store.Tx) error {
+		s.discardSegment(ctx, g, sent, func(ctx context.Context, tx store.Tx) error {
 			_, err := store.LockTasksLast(ctx, tx, t.ids())
 			return err
 		})
-		if errors.Is(err, errChanged) {
+		if errors.Is(err, store.ErrChanged) {
 			return t.ids(), nil
 		}
 		return nil, err
 	}
 	for _, path := range unneeded {
-		p.removeFile(ctx, path)
+		s.removeFile(ctx, path)
 	}
-	p.stats.TasksPruned += int64(len(t.tasks))
+	s.pruned += int64(len(t.tasks))
 	return nil, nil
 }
 
-// recordSegment stores a segment and removes the rows of its tasks; errChanged means that some of them changed
+// recordSegment stores a segment and removes the rows of its tasks; store.ErrChanged means that some of them changed
 // after they were read. It locks the tasks before it looks, because another server may be retiring them
 // too. unneeded are the files of their previous archives.
 func recordSegment(ctx context.Context, tx store.Tx, t *together, s *store.Segment) (unneeded []string, err error) {
@@ -249,7 +249,7 @@ func recordSegment(ctx context.Context, tx store.Tx, t *together, s *store.Segme
 	if err != nil {
 		return nil, err
 	}
-	pending, err := stillPending(ctx, tx, ids)
+	pending, err := store.StillPending(ctx, tx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -259,18 +259,18 @@ func recordSegment(ctx context.Context, tx store.Tx, t *together, s *store.Segme
 	}
 	if len(there) < len(ids) || len(leaving)+len(pending)+len(own) > 0 ||
 		slices.ContainsFunc(t.tasks, func(a archived) bool { return extents[a.TaskID] != a.extent }) {
-		return nil, errChanged
+		return nil, store.ErrChanged
 	}
 	if unneeded, err = archivePaths(ctx, tx, ids); err != nil {
 		return nil, err
 	}
-	if err := store.ForgetArchives(ctx, tx, ids); err != nil {
+	if err := forget(ctx, tx, ids...); err != nil {
 		return nil, err
 	}
 	if err := putSegment(ctx, tx, s); err != nil {
 		return nil, err
 	}
-	return unneeded, store.RemoveTasks(ctx, tx, ids, deleteBatch)
+	return unneeded, store.RemoveTasks(ctx, tx, ids, removeBatch)
 }
 
 // recordPlain is recordSegment for plain tasks. One has changed if it is not plain any more, or has other events than
@@ -286,28 +286,25 @@ func recordPlain(ctx context.Context, tx store.Tx, t *together, s *store.Segment
 		return err
 	}
 	if len(there) < len(ids) || len(others) > 0 {
-		return errChanged
+		return store.ErrChanged
 	}
 	if err := putSegment(ctx, tx, s); err != nil {
 		return err
 	}
 	gone, err := store.RemovePlain(ctx, tx, ids, t.events)
 	if err == nil && !gone {
-		err = errChanged
+		err = store.ErrChanged
 	}
 	return err
 }
 
 // writeSegment makes the segment of tasks, and its file durable.
-func (p *pass) writeSegment(t *together) (*store.Segment, error) {
-	zip := p.zip
-	if zip == nil { // one for all segments of the pass
-		var err error
-		if zip, err = p.frameEncoder(); err != nil {
-			return nil, err
-		}
-		p.zip = zip
+func (s *Keeper) writeSegment(t *together) (*store.Segment, error) {
+	zip, err := s.frameEncoder()
+	if err != nil {
+		return nil, err
 	}
+	defer s.frames.Put(zip)
 	out := &store.Segment{Namespace: t.namespace, CreatedAt: t.at}
 	var plain []byte
 	for i := 0; i < len(t.tasks); i += tasksOfFrame {
@@ -323,18 +320,18 @@ func (p *pass) writeSegment(t *together) (*store.Segment, error) {
 		return nil, err
 	}
 	addFrame(out, zip, append(line, '\n'), nil)
-	return out, p.keepSegment(out, time.UnixMicro(t.at))
+	return out, s.keepSegment(out, time.UnixMicro(t.at))
 }
 
 // addFrame compresses the lines of tasks into the next frame of a segment.
 func addFrame(s *store.Segment, zip *zstd.Encoder, lines []byte, tasks []string) {
 	at := len(s.Body)
 	s.Body = zip.EncodeAll(lines, s.Body)
-	s.Frames = append(s.Frames, store.Frame{Size: int64(len(s.Body) - at), Sum: sha256.Sum256(s.Body[at:]), Tasks: tasks})
+	s.EndFrame(at, tasks)
 }
 
 // frameEncoder returns an encoder that gives each frame its checksum and size.
-func (s *Sweeper) frameEncoder() (*zstd.Encoder, error) {
+func (s *Keeper) frameEncoder() (*zstd.Encoder, error) {
 	if zip, ok := s.frames.Get().(*zstd.Encoder); ok {
 		return zip, nil
 	}
@@ -342,13 +339,13 @@ func (s *Sweeper) frameEncoder() (*zstd.Encoder, error) {
 }
 
 // keepSegment completes a segment whose frames are there: with a directory, its body becomes a durable file.
-func (s *Sweeper) keepSegment(g *store.Segment, at time.Time) error {
+func (s *Keeper) keepSegment(g *store.Segment, at time.Time) error {
 	sum := sha256.Sum256(g.Body)
 	g.Bytes, g.SHA256 = int64(len(g.Body)), hex.EncodeToString(sum[:])
-	if s.Options.ArchiveDir == "" {
+	if s.Dir == "" {
 		return nil
 	}
-	dir := filepath.Join(s.Options.ArchiveDir, at.UTC().Format("2006-01"))
+	dir := filepath.Join(s.Dir, at.UTC().Format("2006-01"))
 	f, release, err := createPart(dir, "segment")
 	if err != nil {
 		return err
@@ -372,7 +369,7 @@ func (s *Sweeper) keepSegment(g *store.Segment, at time.Time) error {
 
 // discardSegment removes the file of a segment that was not recorded. If the commit of a transaction that was to record
 // it was sent, this may have committed, or still do so: lock waits for its end. Then the file stays.
-func (s *Sweeper) discardSegment(ctx context.Context, g *store.Segment, sent bool, lock func(context.Context, store.Tx) error) {
+func (s *Keeper) discardSegment(ctx context.Context, g *store.Segment, sent bool, lock func(context.Context, store.Tx) error) {
 	if g.Path == "" {
 		return
 	}

@@ -1,4 +1,4 @@
-package sweep
+package archives
 
 import (
 	"bytes"
@@ -16,10 +16,10 @@ import (
 // errRewritten means that a segment was changed after it was read.
 var errRewritten = errors.New("the segment was changed meanwhile")
 
-// DeleteArchive removes all archives of a task that is not there any more: its own, and its rows in segments.
+// Delete removes all archives of a task that is not there any more: its own, and its rows in segments.
 // The task cannot be restored afterwards. A task that is there, and one that a task which is there
 // is linked to, is a conflict. An event `deleted` stays, as of a task that is deleted.
-func (s *Sweeper) DeleteArchive(ctx context.Context, namespace, taskID string, by store.Deletion) error {
+func (s *Keeper) Delete(ctx context.Context, namespace, taskID string, by store.Deletion) error {
 	for {
 		err := s.deleteArchive(ctx, namespace, taskID, &by)
 		if !errors.Is(err, errRewritten) {
@@ -28,11 +28,11 @@ func (s *Sweeper) DeleteArchive(ctx context.Context, namespace, taskID string, b
 	}
 }
 
-func (s *Sweeper) deleteArchive(ctx context.Context, namespace, taskID string, by *store.Deletion) error {
+func (s *Keeper) deleteArchive(ctx context.Context, namespace, taskID string, by *store.Deletion) error {
 	var own Archived
 	var in []store.Segment
 	read := func(ctx context.Context, tx store.Tx) (err error) {
-		if own, err = GetArchive(ctx, tx, namespace, taskID); err != nil {
+		if own, err = get(ctx, tx, namespace, taskID); err != nil {
 			return err
 		}
 		in, err = segmentsOf(ctx, tx, namespace, taskID)
@@ -67,7 +67,7 @@ func (s *Sweeper) deleteArchive(ctx context.Context, namespace, taskID string, b
 					return err
 				}
 			}
-			err := store.DeleteArchives(ctx, tx, now, namespace, taskID, by)
+			err := bury(ctx, tx, now, namespace, taskID, by)
 			sent = sent || err == nil
 			return err
 		})
@@ -88,6 +88,14 @@ func (s *Sweeper) deleteArchive(ctx context.Context, namespace, taskID string, b
 	return nil
 }
 
+// bury removes the rows of the archives of a task, which leave a tombstone.
+func bury(ctx context.Context, tx store.Tx, now int64, namespace, taskID string, by *store.Deletion) error {
+	if err := store.BuryArchive(ctx, tx, now, namespace, taskID, by); err != nil {
+		return err
+	}
+	return forget(ctx, tx, taskID)
+}
+
 // sumsOf returns the checksums of what has a task.
 func sumsOf(own Archived, in []store.Segment) []string {
 	sums := []string{own.Path, own.SHA256}
@@ -98,7 +106,7 @@ func sumsOf(own Archived, in []store.Segment) []string {
 }
 
 // segmentsWithout returns what segments become without a task, also those before an error.
-func (s *Sweeper) segmentsWithout(ctx context.Context, in []store.Segment, taskID string) (out []*store.Segment, err error) {
+func (s *Keeper) segmentsWithout(ctx context.Context, in []store.Segment, taskID string) (out []*store.Segment, err error) {
 	for i := range in {
 		g, err := s.withoutTask(ctx, &in[i], taskID)
 		if err != nil {
@@ -111,7 +119,7 @@ func (s *Sweeper) segmentsWithout(ctx context.Context, in []store.Segment, taskI
 
 // withoutTask returns what a segment becomes without a task: its frame is written anew, and the last one. The other
 // frames stay as they are, also if they cannot be read. Its file is durable, under a new name.
-func (s *Sweeper) withoutTask(ctx context.Context, g *store.Segment, taskID string) (*store.Segment, error) {
+func (s *Keeper) withoutTask(ctx context.Context, g *store.Segment, taskID string) (*store.Segment, error) {
 	out := &store.Segment{ID: g.ID, Namespace: g.Namespace, CreatedAt: g.CreatedAt}
 	if len(g.TaskIDs()) == 1 {
 		return out, nil

@@ -1,4 +1,4 @@
-package sweep
+package archives
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-work/pawl/internal/durable"
 )
 
-// ArchivesCopy copies the archives of a database that is copied.
-type ArchivesCopy struct {
+// Copying copies the archives of a database that is copied.
+type Copying struct {
 	from, to, partial string
 	release           func()
 }
@@ -23,11 +23,11 @@ type ArchivesCopy struct {
 // BeginCopy copies the archives that are in the directory from now, before the database is copied: files that the copy
 // names may be removed while it is made. to must not exist. If from does not exist, there is nothing to copy. The caller
 // calls Remove in the end.
-func BeginCopy(ctx context.Context, from, to string) (*ArchivesCopy, error) {
+func BeginCopy(ctx context.Context, from, to string) (*Copying, error) {
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return nil, &pawl.Error{Code: pawl.CodeConflict, Op: "backup", Message: to + " exists already", Allowed: []string{}, Err: err}
 	}
-	c := &ArchivesCopy{from: from, to: to}
+	c := &Copying{from: from, to: to}
 	_, err := c.take(ctx)
 	if err != nil {
 		c.Remove()
@@ -37,7 +37,7 @@ func BeginCopy(ctx context.Context, from, to string) (*ArchivesCopy, error) {
 }
 
 // End copies the archives that have come since, and gives the copy its name. It is durable before it gets it.
-func (c *ArchivesCopy) End(ctx context.Context) error {
+func (c *Copying) End(ctx context.Context) error {
 	dirs, err := c.take(ctx)
 	for _, dir := range dirs {
 		err = errors.Join(err, durable.SyncDir(dir))
@@ -51,7 +51,7 @@ func (c *ArchivesCopy) End(ctx context.Context) error {
 }
 
 // Remove removes what was copied, unless it has its name.
-func (c *ArchivesCopy) Remove() {
+func (c *Copying) Remove() {
 	if c != nil && c.partial != "" {
 		_ = os.RemoveAll(c.partial)
 	}
@@ -61,7 +61,7 @@ func (c *ArchivesCopy) Remove() {
 }
 
 // take copies the archives that are not there yet. It returns the directories of the copy.
-func (c *ArchivesCopy) take(ctx context.Context) (dirs []string, err error) {
+func (c *Copying) take(ctx context.Context) (dirs []string, err error) {
 	if _, err := os.Stat(c.from); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -1,7 +1,6 @@
-package sweep
+package archives
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -12,7 +11,6 @@ import (
 	"hash"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +21,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pawl-work/pawl"
 	"github.com/pawl-work/pawl/internal/durable"
 	"github.com/pawl-work/pawl/store"
 )
@@ -34,18 +31,6 @@ const archiveSuffix = ".jsonl.zst"
 // maxBody bounds an archive that is stored in the database; larger ones need a
 // directory.
 const maxBody = 256 << 20
-
-const (
-	// maxWindow bounds the memory that decompressing an archive takes. Archives are written with
-	// windows of at most 8 MiB.
-	maxWindow = 64 << 20
-	// maxLine and maxRatio bound a line of a file of unknown origin: it has no more
-	// than maxLine bytes and maxRatio for each byte of the file. The longest row of a table is one
-	// of a message, with 16 MiB of JSON as a JSON text. The line of the log grows with the number
-	// of events, and most of it are hashes, which cannot be compressed.
-	maxLine  = 64 << 20
-	maxRatio = 64
-)
 
 // archived is a task whose archive is written, and what it had at that time.
 type archived struct {
@@ -72,7 +57,7 @@ var errTogether = errors.New("the tasks have too many bytes to be archived toget
 //
 // Small tasks are read together, with one statement for each table; others each alone, as a stream. If the archives of
 // these are too large to be held for the database together, some have the error errTogether.
-func (s *Sweeper) writeAll(ctx context.Context, tasks []string, signed store.SignedRoot) ([]writeResult, error) {
+func (s *Keeper) writeAll(ctx context.Context, tasks []string, signed store.SignedRoot) ([]writeResult, error) {
 	out, lines, err := s.readTogether(ctx, tasks, signed)
 	alone := errors.Is(err, errTogether)
 	if err != nil && !alone {
@@ -112,7 +97,7 @@ func (s *Sweeper) writeAll(ctx context.Context, tasks []string, signed store.Sig
 }
 
 // readTogether reads tasks into memory.
-func (s *Sweeper) readTogether(ctx context.Context, tasks []string, signed store.SignedRoot,
+func (s *Keeper) readTogether(ctx context.Context, tasks []string, signed store.SignedRoot,
 ) (out []writeResult, lines []bytes.Buffer, err error) {
 	err = s.DB.View(ctx, func(ctx context.Context, tx store.Tx) (err error) {
 		lines = make([]bytes.Buffer, len(tasks))
@@ -133,7 +118,7 @@ func (s *Sweeper) readTogether(ctx context.Context, tasks []string, signed store
 }
 
 // writeLines archives a task whose rows were read.
-func (s *Sweeper) writeLines(a *Archived, lines []byte) error {
+func (s *Keeper) writeLines(a *Archived, lines []byte) error {
 	w, err := s.open(a.TaskID, a.CreatedAt)
 	defer w.discard()
 	if err == nil {
@@ -146,7 +131,7 @@ func (s *Sweeper) writeLines(a *Archived, lines []byte) error {
 }
 
 // writeAlone archives one task.
-func (s *Sweeper) writeAlone(ctx context.Context, taskID string, signed store.SignedRoot) (a writeResult) {
+func (s *Keeper) writeAlone(ctx context.Context, taskID string, signed store.SignedRoot) (a writeResult) {
 	var w archiveWriter
 	defer func() { w.discard() }()
 	err := s.DB.View(ctx, func(ctx context.Context, tx store.Tx) error {
@@ -173,7 +158,7 @@ func (s *Sweeper) writeAlone(ctx context.Context, taskID string, signed store.Si
 }
 
 // read reads tasks, and passes the lines of their archives to line, those of a task in their order.
-func (s *Sweeper) read(ctx context.Context, tx store.Tx, tasks []string, signed store.SignedRoot,
+func (s *Keeper) read(ctx context.Context, tx store.Tx, tasks []string, signed store.SignedRoot,
 	line func(a *writeResult, row []byte) error) ([]writeResult, error) {
 	out, there, by, err := readHeads(ctx, tx, tasks)
 	if err != nil || len(there) == 0 {
@@ -245,17 +230,17 @@ type archiveWriter struct {
 	release func() // of file
 }
 
-func (s *Sweeper) open(taskID string, at time.Time) (archiveWriter, error) {
+func (s *Keeper) open(taskID string, at time.Time) (archiveWriter, error) {
 	w := archiveWriter{pool: &s.encoders, sum: sha256.New(), size: new(counter)}
 	var out io.Writer
-	if s.Options.ArchiveDir == "" {
+	if s.Dir == "" {
 		w.body = &bytes.Buffer{}
 		out = w.body
 	} else {
 		if taskID == "" || filepath.Base(taskID) != taskID {
 			return w, fmt.Errorf("the task id %q is not a file name", taskID)
 		}
-		dir := filepath.Join(s.Options.ArchiveDir, at.Format("2006-01"))
+		dir := filepath.Join(s.Dir, at.Format("2006-01"))
 		f, release, err := createPart(dir, taskID)
 		if err != nil {
 			return w, err
@@ -322,178 +307,11 @@ func (c *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// errDirectory means that the archive directory cannot be written. Unlike a task that
-// cannot be archived, it ends the step.
-var errDirectory = errors.New("the archive directory cannot be written")
-
 func diskError(err error) error {
 	var path *fs.PathError
 	var link *os.LinkError
 	if errors.As(err, &path) || errors.As(err, &link) {
-		return fmt.Errorf("%w: %v", errDirectory, err) // not wrapped: it must not count as an error of the database
+		return fmt.Errorf("%w: %v", store.ErrDirectory, err) // not wrapped: it must not count as an error of the database
 	}
 	return err
-}
-
-// load checks an archive and passes its lines to each.
-func (s *Sweeper) load(a Archived, each func(line []byte) error) error {
-	if a.Segment != nil {
-		return s.loadFromSegment(a, each)
-	}
-	in, done, err := s.source(a)
-	if err != nil {
-		return err
-	}
-	defer done()
-	return eachLine(in, math.MaxInt64, each, func(err error) error { return unreadable(a.TaskID, err) })
-}
-
-// ReadArchive passes the lines of an archive's file to each. It takes a bounded amount of memory,
-// whatever the file has.
-func ReadArchive(path string, each func(line []byte) error) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	most := maxLine + maxRatio*info.Size()
-	return eachLine(f, most, each, func(err error) error { return fmt.Errorf("%s is no archive, or is cut off: %w", path, err) })
-}
-
-// eachLine passes the lines of an archive to each; none may have more than most bytes. bad is the
-// error for one that cannot be read.
-func eachLine(in io.Reader, most int64, each func(line []byte) error, bad func(error) error) error {
-	zip, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxWindow))
-	if err != nil {
-		return bad(err)
-	}
-	defer zip.Close()
-	lines := bufio.NewReaderSize(zip, 64<<10)
-	for {
-		line, err := readLine(lines, most)
-		if err == io.EOF && len(line) == 0 {
-			return nil
-		}
-		if err != nil {
-			return bad(err)
-		}
-		if err := each(line); err != nil {
-			return err
-		}
-	}
-}
-
-// readLine reads a line of at most so many bytes.
-func readLine(in *bufio.Reader, most int64) (line []byte, err error) {
-	for {
-		part, err := in.ReadSlice('\n')
-		if int64(len(line))+int64(len(part)) > most {
-			return nil, fmt.Errorf("a line has more than %d bytes", most)
-		}
-		line = append(line, part...)
-		if err != bufio.ErrBufferFull {
-			return line, err
-		}
-	}
-}
-
-// source opens an archive and verifies its checksum.
-func (s *Sweeper) source(a Archived) (io.Reader, func(), error) {
-	if a.Path == "" {
-		sum := sha256.Sum256(a.Body)
-		if hex.EncodeToString(sum[:]) != a.SHA256 {
-			return nil, nil, unreadable(a.TaskID, errors.New("its checksum does not match"))
-		}
-		return bytes.NewReader(a.Body), func() {}, nil
-	}
-	f, err := s.openFile(a.Path)
-	if err != nil {
-		return nil, nil, unreadable(a.TaskID, err)
-	}
-	sum := sha256.New()
-	if _, err = io.Copy(sum, f); err == nil && hex.EncodeToString(sum.Sum(nil)) != a.SHA256 {
-		err = errors.New("its checksum does not match")
-	}
-	if err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, nil, unreadable(a.TaskID, err)
-	}
-	return f, func() { _ = f.Close() }, nil
-}
-
-// openFile opens the file of an archive or segment.
-func (s *Sweeper) openFile(path string) (f *os.File, err error) {
-	for _, path := range s.places(path) {
-		if f, err = os.Open(path); !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-	}
-	return f, err
-}
-
-// Body reads the archive of a task from its file.
-func (s *Sweeper) Body(path, sha256 string) ([]byte, error) {
-	var a Archived
-	a.Path, a.SHA256 = path, sha256
-	in, done, err := s.source(a)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	body, err := io.ReadAll(io.LimitReader(in, maxBody+1))
-	if err == nil && len(body) > maxBody {
-		err = errors.New("the archive is too large to be stored in the database")
-	}
-	return body, err
-}
-
-// places returns where an archive's file may be, first in the present directory: the directory was moved, or the database
-// is a copy, whose files are beside it, and the path that it has is that of the original's file.
-func (s *Sweeper) places(path string) []string {
-	if s.Options.ArchiveDir == "" {
-		return []string{path}
-	}
-	return []string{filepath.Join(s.Options.ArchiveDir, filepath.Base(filepath.Dir(path)), filepath.Base(path)), path}
-}
-
-func unreadable(taskID string, err error) error {
-	return &pawl.Error{
-		Code:    pawl.CodeInternal,
-		Op:      "restore",
-		Message: "the archive of " + taskID + " cannot be read: " + err.Error(),
-		Err:     err,
-	}
-}
-
-// removeFiles removes the files of archives that no row refers to.
-func (p *pass) removeFiles(ctx context.Context, unneeded []archived) {
-	for _, a := range unneeded {
-		p.removeFile(ctx, a.Path)
-	}
-}
-
-// removeFile removes the file of an archive, if it has one. A file outside the directory may be that of another database,
-// of which this one is a copy.
-func (s *Sweeper) removeFile(ctx context.Context, path string) {
-	if path == "" {
-		return
-	}
-	places := s.places(path)
-	err := os.Remove(places[0])
-	if !errors.Is(err, fs.ErrNotExist) {
-		if err != nil {
-			s.Log.WarnContext(ctx, "an archive that is not needed any more could not be removed", "path", places[0], "error", err)
-		}
-		return
-	}
-	if _, err := os.Stat(path); err == nil {
-		s.Log.WarnContext(ctx, "an archive that is not needed any more is outside the directory for archives, and stays", "path", path)
-	}
 }
