@@ -47,7 +47,10 @@ func (o *Options) scratch(ctx context.Context, dir string) (store.DB, error) {
 	return db, nil
 }
 
-// ArchiveVerification is the result of VerifyArchive.
+// ArchiveVerification is the result of VerifyArchive: the TaskID, of a segment that of its first task, the number of Tasks, their
+// Namespace, whether the archive is Intact, how many Events it has, and how many of them are Proved to be under its Checkpoint
+// (nil = none that counts: one of the keys must have signed it, and the witnesses cosigned), the Faults, and Unproved, by id, as
+// in LogVerification.
 type ArchiveVerification = archives.Verification
 
 // VerifyArchive proves that the events of the file of an archive, or of a segment, are in the transparency log, under

@@ -60,15 +60,22 @@ type (
 	LogCheckpoint = pawl.LogCheckpoint
 	// LogFault is one place where the database and its transparency log differ.
 	LogFault = store.LogFault
-	// LogFork is where a new history of the log began.
+	// LogFork is where a new history of the log began: its Origin, the Size up to which both are the same for certain, in
+	// leaves, how many signed leaves of the old one are Lost behind it, the last Checkpoint of the old one, and when (At).
 	LogFork = logs.Fork
-	// LogVerification is the result of VerifyLog.
+	// LogVerification is the result of VerifyLog: whether the database is Intact, the Size of the log in leaves, the Events and
+	// Pages that were read, the newest Checkpoint that counts (nil = none), the Faults, and the Forks, where the database went
+	// back in time. No faults are Unlogged, events whose removal is not in the log yet, and Unproved, events whose inputs and
+	// results could not be compared: their task is being deleted, or their rows were gone when the event was logged; nil = none.
 	LogVerification = logs.Verification
-	// TaskVerification is the result of VerifyTask.
+	// TaskVerification is the result of VerifyTask: the TaskID, whether it is Intact, how many Events it has, how many of them
+	// are Logged, and how many are proved to be under the Checkpoint (Signed; nil = there is none that counts), the Faults,
+	// Unproved as in LogVerification, by id, and for a deleted task when and by whom (Deleted).
 	TaskVerification = logs.TaskVerification
-	// SinceVerification is the result of VerifySince.
+	// SinceVerification is the result of VerifySince: whether the log is Consistent with the checkpoint of size Since, the Size
+	// of the log now, and what was Found.
 	SinceVerification = logs.SinceVerification
-	// SomeEvents are a number of events, and the ids of the first ones.
+	// SomeEvents are a number of Events, and the IDs of the first ones.
 	SomeEvents = logs.Events
 )
 
